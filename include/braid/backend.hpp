@@ -1,0 +1,50 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+// What braid asks of a device.
+//
+// flush(s) may run at the same time as any other use of s, from any thread; the other calls on s are
+// serialised by its slot. Events may be queried, awaited and destroyed by any thread. A backend pools its
+// events: it may use one again when the engine has destroyed it, which is when no mark refers to it.
+//
+// Any call may throw. The engine stays usable: what was handed over stays known, the op is not given.
+
+namespace braid {
+
+template <class B>
+concept event_stream_backend =
+    std::movable<B> && std::movable<typename B::stream> && std::movable<typename B::event> &&
+    requires(B& b, typename B::stream& s, const typename B::event& e) {
+      { b.create_stream() } -> std::same_as<typename B::stream>;
+      { b.flush(s) } -> std::same_as<typename B::event>;  // submit what is pending; an event behind it
+      { b.wait_event(s, e) };                             // later work on s starts after e
+      { b.wait_event_sync(e) };                           // blocks the host; throws execution_error
+      { b.is_complete(e) } -> std::same_as<bool>;         // never blocks; throws execution_error
+    };
+
+/// A backend that can make a stream wait for one op of another, without an event. It may offer more:
+///   b.commit_point(s, cursor)         what was handed to s since the last call is op `cursor`
+///   b.is_point_complete(s, cursor)    never blocks; any thread; throws execution_error
+///   b.wait_point_sync(s, cursor)      blocks the host; any thread; throws execution_error
+/// Without the last two, the engine flushes for an event to learn of completion.
+template <class B>
+concept point_backend =
+    event_stream_backend<B> && requires(B& b, typename B::stream& s, const typename B::stream& origin,
+                                        std::uint64_t cursor) { b.wait_point(s, origin, cursor); };
+
+namespace detail {
+
+template <class B>
+concept commits_points = requires(B& b, typename B::stream& s, std::uint64_t c) { b.commit_point(s, c); };
+
+template <class B>
+concept queries_points = point_backend<B> && requires(B& b, const typename B::stream& s, std::uint64_t c) {
+  { b.is_point_complete(s, c) } -> std::same_as<bool>;
+  { b.wait_point_sync(s, c) };
+};
+
+}  // namespace detail
+
+}  // namespace braid

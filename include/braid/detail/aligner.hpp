@@ -1,0 +1,400 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "braid/detail/slot.hpp"
+#include "braid/error.hpp"
+#include "braid/log.hpp"
+#include "braid/settings.hpp"
+#include "braid/stream_pool.hpp"
+
+// From the points that an op needs to the waits that its stream is told to make.
+//
+// Needs of one origin become one, for its newest cursor. On backends with events each then gets the oldest
+// kept mark that covers it, or, where none does, one to be recorded at the origin's tail. A need is removed
+// if it is complete, or if what another need that stays will be waited on brings it along: one at a time, so
+// that no two remove each other. What stays is waited for in the order of the lanes, and learned.
+//
+// Called by the holder of the slot's lock. Takes the list lock of one slot at a time and holds it while it
+// records there, never while it waits.
+
+namespace braid::detail {
+
+/// An access that braid did not submit, known by its event. Kept while a history refers to its stamp.
+template <class B>
+struct foreign_access {
+  stamp* by;
+  std::shared_ptr<typename B::event> event;
+};
+
+template <class B, bool Synchronised>
+class aligner {
+ public:
+  static constexpr bool points = point_backend<B>;
+  using slot_type = slot<B>;
+  using planned = planned_wait<B>;
+  using locked = scoped_lock<Synchronised>;
+
+  aligner(B& backend, stream_pool<slot_type>& pool, logger& log, mark_policy policy, bool deterministic)
+      : backend_(backend), pool_(pool), log_(log), policy_(policy), deterministic_(deterministic) {}
+
+  /// Makes `s` wait for all of its needs. If the backend throws, what was handed over stays known.
+  void align(slot_type& s) {
+    group(s.needs, s.aligned, s.plan);
+    publish_at_exit published{*this, s, false};
+    choose(s);
+    s.elided_implied += remove_implied(s.plan);
+    for (planned& p : s.plan) {
+      if (p.removed) continue;
+      if constexpr (!points) {
+        // Who needs what this slot did so far shall not have to wait for what it now waits for.
+        if (policy_ != mark_policy::lazy) record_early(s);
+      }
+      wait_for(s, p);
+      published.learned = true;
+    }
+  }
+
+  /// What align() would do. Nothing changes; no backend is called.
+  alignment preview(std::vector<need> needs) const {
+    alignment a;
+    std::vector<planned> plan;
+    group(needs, a, plan);
+    for (planned& p : plan) {
+      if (is_foreign(p.n.lane)) continue;
+      slot_type& origin = pool_.lane(p.n.lane);
+      if (!deterministic_ && origin.is_complete(p.n.cursor)) {
+        p.removed = true;
+        continue;
+      }
+      const locked lock(origin.list_lock);
+      find_mark(origin, p);
+    }
+    remove_implied(plan);
+    for (const planned& p : plan) {
+      if (!p.removed) a.waits.push_back(describe(p));
+      drop(p);
+    }
+    return a;
+  }
+
+  /// Records a mark for the slot's last op unless there is one.
+  void record_early(slot_type& s) {
+    if constexpr (!points) {
+      if (s.marked.load(std::memory_order_relaxed) >= s.committed.load(std::memory_order_relaxed)) return;
+      const locked lock(s.list_lock);
+      record(s);
+      ++s.marks_early;
+    }
+  }
+
+  /// A mark that covers `cursor`, held for the caller; recorded if there is none.
+  mark<B>* hold_mark(slot_type& origin, std::uint64_t cursor) {
+    const locked lock(origin.list_lock);
+    mark<B>* m = origin.marks.covering(cursor);
+    if (m == nullptr) m = record(origin);
+    m->retain();
+    return m;
+  }
+
+  /// The mark was seen to be complete, and so is all that it covers.
+  void note_complete(const mark<B>& m) noexcept {
+    pool_.lane(m.clock->lane()).raise_completed(m.cursor);
+    for (const clock_entry& e : m.clock->entries()) {
+      if (!is_foreign(e.lane)) pool_.lane(e.lane).raise_completed(e.cursor);
+    }
+  }
+
+  /// Enters a foreign access; its lane's only cursor is 1.
+  stamp* add_foreign(stamp_pool& stamps, typename B::event event) {
+    const std::scoped_lock lock(foreign_mutex_);
+    std::erase_if(foreign_, [](const foreign_access<B>& f) {
+      if (!f.by->is_held_once()) return false;
+      f.by->release();
+      return true;
+    });
+    auto kept = std::make_shared<typename B::event>(std::move(event));
+    foreign_.reserve(foreign_.size() + 1);
+    const auto lane = static_cast<lane_id>(index_of(first_foreign_lane) + next_foreign_++);
+    stamp* by = stamps.make_named(lane);
+    foreign_.push_back({by, std::move(kept)});
+    return by;
+  }
+  void release_foreign() noexcept {
+    for (const foreign_access<B>& f : foreign_) f.by->release();
+    foreign_.clear();
+  }
+  [[nodiscard]] std::shared_ptr<typename B::event> foreign_event(lane_id lane) const {
+    const std::scoped_lock lock(foreign_mutex_);
+    for (const foreign_access<B>& f : foreign_) {
+      if (f.by->lane() == lane) return f.event;
+    }
+    return nullptr;
+  }
+
+ private:
+  // Makes what the slot learned visible to others, also when a later wait throws.
+  struct publish_at_exit {
+    aligner& self;
+    slot_type& s;
+    bool learned;
+    ~publish_at_exit() {
+      for (const planned& p : s.plan) drop(p);
+      if (learned) self.publish(s);
+    }
+  };
+
+  static void drop(const planned& p) noexcept {
+    if (p.m != nullptr) {
+      if constexpr (Synchronised) p.m->release();
+    } else if (p.clock != nullptr) {
+      p.clock->release();
+    }
+  }
+
+  void publish(slot_type& s) noexcept {
+    const locked lock(s.list_lock);
+    try {
+      stamp* fresh = s.stamps.make(s.known);
+      std::exchange(s.now, fresh)->release();
+    } catch (const std::bad_alloc&) {
+      // Others go on with what the slot knew before, which is less and therefore safe.
+      ++s.errors;
+    }
+  }
+
+  // One entry an origin, for its newest cursor; all reasons go to `a.shared`.
+  void group(std::vector<need>& needs, alignment& a, std::vector<planned>& plan) const {
+    if (needs.size() > 1) {
+      std::sort(needs.begin(), needs.end(), [](const need& x, const need& y) {
+        if (x.lane != y.lane) return x.lane < y.lane;
+        if (x.binding != y.binding) return x.binding < y.binding;
+        return x.cursor > y.cursor;
+      });
+    }
+    a.shared.clear();
+    a.waits.clear();
+    plan.clear();
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      const need& n = needs[i];
+      const bool first_of_lane = i == 0 || needs[i - 1].lane != n.lane;
+      if (!first_of_lane && needs[i - 1].binding == n.binding) continue;  // older, of the same binding
+      const stream_id origin = id_of(n);
+      a.shared.push_back({origin, n.cursor, n.binding, n.resource, n.why});
+      if (first_of_lane) {
+        plan.push_back({.n = n, .origin = origin});
+      } else if (plan.back().n.cursor < n.cursor) {
+        plan.back().n = n;
+        plan.back().origin = origin;
+      }
+    }
+  }
+
+  [[nodiscard]] stream_id id_of(const need& n) const {
+    if (is_foreign(n.lane)) return stream_id::special(index_of(n.lane));
+    slot_type& origin = pool_.lane(n.lane);
+    const locked lock(origin.list_lock);
+    return origin.id_at(n.cursor);
+  }
+
+  // Under the origin's list lock.
+  void find_mark(slot_type& origin, planned& p) const {
+    if constexpr (points) {
+      p.clock = p.n.by;
+      p.reached = p.n.cursor;
+      p.clock->retain();
+    } else {
+      p.m = origin.marks.covering(p.n.cursor);
+      if (p.m != nullptr) {
+        if constexpr (Synchronised) p.m->retain();
+        p.reached = p.m->cursor;
+      } else {
+        p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
+        p.clock = origin.now;
+        p.clock->retain();
+      }
+    }
+  }
+
+  void choose(slot_type& s) {
+    for (planned& p : s.plan) {
+      if (is_foreign(p.n.lane)) continue;
+      slot_type& origin = pool_.lane(p.n.lane);
+      if (!deterministic_ && is_known_complete(origin, p.n.cursor)) {
+        p.removed = true;
+        ++s.elided_complete;
+        continue;
+      }
+      bool ask = false;
+      {
+        const locked lock(origin.list_lock);
+        find_mark(origin, p);
+        ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
+      }
+      if (ask && is_mark_complete(s, *p.m)) {
+        p.removed = true;
+        ++s.elided_complete;
+      } else if (ask) {
+        const locked lock(origin.list_lock);
+        origin.pending_from = p.m->cursor;
+        origin.patience = 8;
+      }
+    }
+    if (deterministic_ || s.plan.size() < 2) return;
+    // An answer about one origin may have told of others before it in the plan.
+    for (planned& p : s.plan) {
+      if (p.removed || is_foreign(p.n.lane) || !pool_.lane(p.n.lane).is_complete(p.n.cursor)) continue;
+      p.removed = true;
+      ++s.elided_complete;
+    }
+  }
+
+  // A stream runs in order: behind an incomplete mark all are incomplete. Under the origin's list lock.
+  bool is_worth_asking(slot_type& origin, const mark<B>& m) const noexcept {
+    if (origin.patience == 0 || m.cursor < origin.pending_from) return true;
+    --origin.patience;
+    return false;
+  }
+
+  bool is_known_complete(slot_type& origin, std::uint64_t cursor) {
+    if (origin.is_complete(cursor)) return true;
+    if constexpr (queries_points<B>) {
+      try {
+        if (!backend_.is_point_complete(origin.stream, cursor)) return false;
+      } catch (const execution_error& e) {
+        log_failure(origin, e);  // over, if not well
+      }
+      origin.raise_completed(cursor);
+      return true;
+    }
+    return false;
+  }
+
+  bool is_mark_complete(slot_type& s, const mark<B>& m) {
+    try {
+      if (!backend_.is_complete(*m.event)) return false;
+    } catch (const execution_error& e) {
+      log_failure(s, e);  // over, if not well: who reads the data learns of it elsewhere
+    }
+    note_complete(m);
+    return true;
+  }
+
+  void log_failure(slot_type& s, const execution_error& e) {
+    ++s.errors;
+    log_.write(log_area::errors, log_level::basic, e.what());
+  }
+
+  static std::uint64_t remove_implied(std::vector<planned>& plan) {
+    std::uint64_t removed = 0;
+    if (plan.size() < 2) return 0;
+    for (planned& p : plan) {
+      if (p.removed) continue;
+      for (const planned& other : plan) {
+        if (&other == &p || other.removed) continue;
+        const stamp* taught = other.m != nullptr ? other.m->clock : other.clock;
+        if (taught != nullptr && taught->covers(p.n.lane, p.n.cursor)) {
+          p.removed = true;
+          ++removed;
+          break;
+        }
+      }
+    }
+    return removed;
+  }
+
+  void wait_for(slot_type& s, planned& p) {
+    const bool forgotten = s.known.may_have_forgotten(p.n.lane);
+    if (is_foreign(p.n.lane)) {
+      if (const auto event = foreign_event(p.n.lane)) backend_.wait_event(s.stream, *event);
+      p.reached = p.n.cursor;
+      s.known.learn(p.n.lane, p.n.cursor);
+    } else if constexpr (points) {
+      backend_.wait_point(s.stream, pool_.lane(p.n.lane).stream, p.n.cursor);
+      s.known.learn(p.n.lane, p.n.cursor);
+      s.known.learn(*p.clock, s.lane);
+    } else {
+      if (p.m == nullptr) {
+        p.clock->release();
+        p.clock = nullptr;
+        record_for(pool_.lane(p.n.lane), p);
+      } else {
+        ++s.marks_reused;
+      }
+      backend_.wait_event(s.stream, *p.m->event);
+      p.reached = p.m->cursor;
+      s.known.learn(p.n.lane, p.m->cursor);
+      s.known.learn(*p.m->clock, s.lane);
+    }
+    ++s.waits[static_cast<unsigned>(p.n.why)];
+    if (forgotten) ++s.forgotten;
+    s.excess += p.reached - p.n.cursor;
+    s.aligned.waits.push_back(describe(p));
+    if (log_.is_enabled(log_area::streaming)) [[unlikely]]
+      log_wait(s, p);
+  }
+
+  void record_for(slot_type& origin, planned& p) {
+    const locked lock(origin.list_lock);
+    p.m = origin.marks.covering(p.n.cursor);
+    if (p.m == nullptr) p.m = record(origin);
+    if constexpr (Synchronised) p.m->retain();
+  }
+
+  // Under the origin's list lock, on any thread. The committed cursor first (acquire; pairs with the release
+  // in commit), then the clock, then the event: so the mark claims no op that is still being handed over, and
+  // no wait that is not in front of the event.
+  mark<B>* record(slot_type& origin) {
+    if (!deterministic_) origin.marks.drop_up_to(origin.completed.load(std::memory_order_acquire));
+    mark<B>* m = origin.marks.take();
+    m->cursor = origin.committed.load(std::memory_order_acquire);
+    m->clock = origin.now;
+    m->clock->retain();
+    try {
+      m->event.emplace(backend_.flush(origin.stream));
+    } catch (...) {
+      origin.marks.give_back(m);
+      throw;
+    }
+    origin.marks.add(m);
+    origin.marked.store(m->cursor, std::memory_order_relaxed);  // a hint for the holder of the slot's lock
+    ++origin.marks_recorded;
+    return m;
+  }
+
+  [[nodiscard]] static stream_wait describe(const planned& p) noexcept {
+    return {p.origin, p.n.cursor, p.reached, p.n.binding, p.n.resource, p.n.why};
+  }
+
+  void log_wait(slot_type& s, const planned& p) {
+    std::string text = fmt::format("stream {} waits on stream {}", to_string(s.last_id), to_string(p.origin));
+    if (log_.is_enabled(log_area::streaming, log_level::full)) {
+      const auto uses = s.all_uses();
+      const auto named =
+          std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.state->id == p.n.resource; });
+      text += fmt::format(": op {} needs op {} there, reaching op {} ({} on '{}')", s.cursor, p.n.cursor,
+                          p.reached, to_string(p.n.why),
+                          named != uses.end() ? named->state->name : std::string("?"));
+      log_.write(log_area::streaming, log_level::full, text);
+    } else {
+      log_.write(log_area::streaming, log_level::basic, text);
+    }
+  }
+
+  B& backend_;
+  stream_pool<slot_type>& pool_;
+  logger& log_;
+  const mark_policy policy_;
+  const bool deterministic_;
+  mutable std::mutex foreign_mutex_;
+  std::vector<foreign_access<B>> foreign_;
+  std::uint32_t next_foreign_ = 0;
+};
+
+}  // namespace braid::detail

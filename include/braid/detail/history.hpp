@@ -1,0 +1,213 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "braid/access.hpp"
+#include "braid/detail/point_set.hpp"
+#include "braid/hazard.hpp"
+
+// What happened to the bytes of a resource, as far as a next access has to know it.
+//
+// A history is a row of segments without gaps, in the order of their bytes; most have one. Each segment
+// keeps `last`, the newest write or the members of the newest accumulate group, and `readers`, the readers
+// since. Every reader waited for `last`, so a write that waits for the readers needs nothing else. A group
+// also keeps `before`, what each of its members has to come after.
+//
+// A history is a plain state machine: it knows no locks, no slots and no backend.
+
+namespace braid::detail {
+
+class history {
+ public:
+  /// More segments than this are merged to half as many: safe, and counted.
+  static constexpr std::size_t max_segments = 256;
+
+  explicit history(std::uint64_t size) noexcept { one_.end = size; }
+  history(history&&) noexcept = default;
+  history& operator=(history&&) noexcept = default;
+
+  /// Calls `need(const point&, hazard)` for each point that an access of `range` has to come after. `whole`
+  /// says that the range is known to be all of the resource, and not empty.
+  template <class Need>
+  void needs(access kind, std::uint32_t tag, byte_range range, bool whole, Need need) const {
+    if (!many_) [[likely]] {
+      if (whole || range.size > 0) one_.needs(kind, tag, need);
+    } else {
+      needs_of_many(kind, tag, range, need);
+    }
+  }
+
+  /// Enters the access of the op at `cursor`. The points that it needed are to be waited for by then. Returns
+  /// whether the history had to coarsen.
+  bool apply(access kind, std::uint32_t tag, byte_range range, bool whole, std::uint64_t cursor, stamp* by,
+             lane_id lane) {
+    if (whole && !many_) [[likely]] {
+      one_.apply(kind, tag, cursor, by, lane);
+      return false;
+    }
+    return apply_to_range(range.offset, range.end(), kind == access::write || kind == access::read_write,
+                          [&](segment& s) { s.apply(kind, tag, cursor, by, lane); });
+  }
+
+  // What most ops meet, a resource bound as a whole with one writer and at most one reader, without memory
+  // and without exceptions. `known(const point&)` says whether the op comes after the point anyway.
+
+  /// Enters a reader of the whole if it has to wait for nobody. False: nothing changed, go the long way.
+  template <class Known>
+  [[gnu::always_inline]] bool try_read(std::uint64_t cursor, stamp* by, lane_id lane, Known known) noexcept {
+    if (many_ || one_.last.size() > 1) [[unlikely]]
+      return false;
+    if (one_.last.size() == 1 && !known(one_.last.front())) return false;
+    return one_.readers.try_put(cursor, by, lane);
+  }
+  /// Whether a writer of the whole has to wait for nobody and write() may enter it. False: go the long way.
+  template <class Known>
+  [[nodiscard, gnu::always_inline]] bool is_free_to_write(Known known) const noexcept {
+    if (many_ || one_.last.size() > 1 || one_.readers.size() > 1 || one_.merged) [[unlikely]]
+      return false;
+    const point_set& newest = one_.readers.empty() ? one_.last : one_.readers;
+    return newest.empty() || known(newest.front());
+  }
+  [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    one_.write(cursor, by, lane);
+  }
+
+  /// Enters an access that waited for nothing: it joins what is there instead of taking its place.
+  bool add(access kind, std::uint64_t begin, std::uint64_t end, std::uint64_t cursor, stamp* by,
+           lane_id lane) {
+    return apply_to_range(begin, end, false, [&](segment& s) { s.add(kind, cursor, by, lane); });
+  }
+
+  /// Calls `visit(point&)` for the readers of `lane` in [begin, end); a visit that returns true erases it.
+  template <class Visit>
+  void readers_of(lane_id lane, std::uint64_t begin, std::uint64_t end, Visit&& visit) {
+    const auto look = [&](segment& s) {
+      point* p = s.begin < end && begin < s.end ? s.readers.find(lane) : nullptr;
+      if (p != nullptr && visit(*p)) s.readers.erase(p);
+    };
+    if (!many_) return look(one_);
+    for (segment& s : *many_) look(s);
+  }
+
+  /// Calls `visit(const point&)` for each reader in [begin, end).
+  template <class Visit>
+  void readers(std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
+    const auto look = [&](const segment& s) {
+      if (s.begin < end && begin < s.end) {
+        for (const point& p : s.readers) visit(p);
+      }
+    };
+    if (!many_) return look(one_);
+    for (const segment& s : *many_) look(s);
+  }
+
+  /// Calls `visit(const point&)` for each point that is kept, some of them more than once.
+  template <class Visit>
+  void all(Visit&& visit) const {
+    const auto look = [&](const segment& s) {
+      for (const point& p : s.last) visit(p);
+      for (const point& p : s.readers) visit(p);
+    };
+    if (!many_) return look(one_);
+    for (const segment& s : *many_) look(s);
+  }
+
+  /// The memory gets a next owner: what follows waits for reuse, not for a hazard of the owner's own.
+  void hand_on() noexcept;
+
+  [[nodiscard]] std::size_t segments() const noexcept { return many_ ? many_->size() : 1; }
+  /// Whether anybody may have read since the last write.
+  [[nodiscard]] bool has_readers() const noexcept { return many_ || !one_.readers.empty(); }
+
+ private:
+  enum class content : std::uint8_t { untouched, written, accumulated };
+
+  // What most ops look at stands first.
+  struct segment {
+    std::uint32_t tag = 0;
+    content is = content::untouched;
+    hazard before_is = hazard::read_after_write;
+    bool inherited = false;  // `last` and `readers` are of a previous owner
+    bool merged = false;     // made of several segments: readers need not cover `last`
+    point_set last;
+    point_set readers;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::unique_ptr<point_set> before;  // of an open accumulate group; kept for the next group
+
+    [[nodiscard]] bool is_open_group(std::uint32_t wanted) const noexcept {
+      return is == content::accumulated && tag == wanted && readers.empty() && !merged && !inherited;
+    }
+
+    template <class Need>
+    void needs(access kind, std::uint32_t wanted, Need& need) const {
+      if (kind == access::read) {
+        for (const point& p : last) need(p, inherited ? hazard::reuse : hazard::read_after_write);
+        return;
+      }
+      if (kind == access::accumulate && is_open_group(wanted)) {
+        for (const point& p : *before) need(p, before_is);
+        return;
+      }
+      if (!readers.empty()) {
+        for (const point& p : readers) need(p, inherited ? hazard::reuse : hazard::write_after_read);
+        if (!merged) return;
+      }
+      for (const point& p : last) need(p, after_last(kind));
+    }
+
+    void apply(access kind, std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {
+      if (kind == access::read) {
+        if (!readers.try_put(cursor, by, lane)) readers.put(cursor, by, lane);
+        return;
+      }
+      if (kind == access::accumulate) {
+        accumulate(wanted, cursor, by, lane);
+        return;
+      }
+      write(cursor, by, lane);
+    }
+    [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) {
+      last.set(cursor, by, lane);
+      readers.clear();
+      if (is == content::accumulated) [[unlikely]]
+        before->clear();
+      is = content::written;
+      inherited = merged = false;
+    }
+
+    [[nodiscard]] hazard after_last(access kind) const noexcept {
+      if (inherited) return hazard::reuse;
+      return kind == access::write || is == content::accumulated ? hazard::write_after_write
+                                                                 : hazard::read_after_write;
+    }
+    void accumulate(std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane);
+    void add(access kind, std::uint64_t cursor, stamp* by, lane_id lane);
+    [[nodiscard]] segment split_off(std::uint64_t at);
+    void absorb(const segment& other);
+  };
+
+  template <class Need>
+  [[gnu::noinline]] void needs_of_many(access kind, std::uint32_t tag, byte_range range, Need& need) const {
+    auto s = std::partition_point(many_->begin(), many_->end(),
+                                  [&](const segment& each) { return each.end <= range.offset; });
+    for (; s != many_->end() && s->begin < range.end(); ++s) {
+      if (range.size > 0) s->needs(kind, tag, need);
+    }
+  }
+
+  /// Cuts out [begin, end) and applies `change` to its segments, which then become one if `joins`.
+  bool apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
+                      const std::function<void(segment&)>& change);
+  void split_at(std::uint64_t at);
+  void coarsen();
+
+  std::unique_ptr<std::vector<segment>> many_;  // all segments, in order, where there is more than one
+  segment one_;                                 // else all there is
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "braid/backend.hpp"
+#include "braid/detail/stamp.hpp"
+
+namespace braid::detail {
+
+/// An event recorded on a slot, the cursor that it covers and what the slot knew then. To wait on a mark is
+/// to learn both.
+template <class B>
+struct mark {
+  std::uint64_t cursor = 0;
+  stamp* clock = nullptr;
+  std::optional<typename B::event> event;  // none where the backend is asked for the point itself
+  std::atomic<std::uint32_t> refs{0};      // the list's, and each waiter's and retired object's outside it
+  mark* next = nullptr;                    // in a free list
+  std::atomic<mark*>* home = nullptr;      // where the last holder outside the lists puts it
+
+  void retain() noexcept { refs.fetch_add(1, std::memory_order_relaxed); }  // under the list's lock
+  /// By a holder outside the lists, on any thread. What the mark holds is given back by the next user of
+  /// the lists, so that no driver is called here.
+  void release() noexcept {
+    // acq_rel: whoever recycles it sees the last use
+    if (refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    next = home->load(std::memory_order_relaxed);
+    // release: pairs with the acquire in mark_list::take()
+    while (!home->compare_exchange_weak(next, this, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+};
+
+/// The marks of one slot that still serve, oldest first. A bounded number: where the exact one is gone the
+/// next newer one is used, which reaches further. All but release() under the slot's list lock.
+template <class B>
+class mark_list {
+ public:
+  static constexpr std::uint32_t capacity = 8;
+
+  mark_list() = default;
+  mark_list(const mark_list&) = delete;
+  mark_list& operator=(const mark_list&) = delete;
+  ~mark_list() {
+    while (size_ > 0) drop_oldest();
+    collect_returned();
+  }
+
+  /// The oldest mark that covers `cursor`, or null.
+  [[nodiscard]] mark<B>* covering(std::uint64_t cursor) const noexcept {
+    mark<B>* best = nullptr;
+    for (std::uint32_t i = size_; i-- > 0;) {
+      mark<B>* m = ring_[(first_ + i) % capacity];
+      if (m->cursor < cursor) break;
+      best = m;
+    }
+    return best;
+  }
+
+  /// An unused mark that only the caller knows.
+  mark<B>* take() {
+    if (free_ == nullptr) collect_returned();
+    if (free_ != nullptr) {
+      mark<B>* m = free_;
+      free_ = m->next;
+      return m;
+    }
+    mark<B>* m = all_.emplace_back(std::make_unique<mark<B>>()).get();
+    m->home = &returned_;
+    return m;
+  }
+  void give_back(mark<B>* m) noexcept {
+    m->event.reset();
+    if (m->clock != nullptr) m->clock->release();
+    m->clock = nullptr;
+    m->next = free_;
+    free_ = m;
+  }
+
+  void add(mark<B>* m) noexcept {
+    if (size_ == capacity) drop_oldest();
+    m->refs.store(1, std::memory_order_relaxed);  // nobody else knows it yet
+    ring_[(first_ + size_++) % capacity] = m;
+  }
+
+  /// Forgets marks that no need can ask for any more.
+  void drop_up_to(std::uint64_t cursor) noexcept {
+    while (size_ > 0 && ring_[first_]->cursor <= cursor) drop_oldest();
+  }
+
+ private:
+  void drop_oldest() noexcept {
+    mark<B>* m = ring_[first_];
+    first_ = (first_ + 1) % capacity;
+    --size_;
+    // Holders are added only under the list lock. If the list is the last one it can skip the counting.
+    if (m->refs.load(std::memory_order_acquire) == 1) {  // pairs with release()
+      give_back(m);
+    } else {
+      m->release();
+    }
+  }
+
+  void collect_returned() noexcept {
+    mark<B>* m = returned_.exchange(nullptr, std::memory_order_acquire);  // pairs with mark::release()
+    while (m != nullptr) {
+      mark<B>* next = m->next;
+      give_back(m);
+      m = next;
+    }
+  }
+
+  std::array<mark<B>*, capacity> ring_{};
+  std::uint32_t first_ = 0;
+  std::uint32_t size_ = 0;
+  mark<B>* free_ = nullptr;
+  std::atomic<mark<B>*> returned_{nullptr};
+  std::vector<std::unique_ptr<mark<B>>> all_;
+};
+
+}  // namespace braid::detail

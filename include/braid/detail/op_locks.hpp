@@ -1,0 +1,182 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "braid/detail/slot.hpp"
+#include "braid/error.hpp"
+#include "braid/resource.hpp"
+#include "braid/stream_pool.hpp"
+
+namespace braid::detail {
+
+[[noreturn]] void throw_bad_binding(const binding& b, std::size_t index);
+[[noreturn]] void throw_not_ours(const resource_state& r);
+[[noreturn]] void throw_handed_on(const resource_state& r);
+[[noreturn]] void throw_conflicting(const resource_state& r, std::size_t first, std::size_t second);
+
+/// Whether the op at hand could tell the two bindings of one resource apart only by an order.
+inline bool is_conflict(const binding& a, const binding& b) noexcept {
+  if (a.range.offset >= b.range.end() || b.range.offset >= a.range.end()) return false;
+  if (a.kind == access::read && b.kind == access::read) return false;
+  return !(a.kind == access::accumulate && b.kind == access::accumulate && a.tag == b.tag);
+}
+
+/// Checks an op's bindings and locks its resources, in the order of their addresses.
+template <class B, bool Synchronised>
+class op_locks {
+ public:
+  using slot_type = slot<B>;
+
+  op_locks(stream_pool<slot_type>& pool, stamp_arena& arena) noexcept : pool_(pool), arena_(arena) {}
+
+  static void check(const binding& b, std::size_t index) {
+    if (!is_valid(b)) [[unlikely]]
+      throw_bad_binding(b, index);
+  }
+
+  /// Throws for misuse; else lists the uses in `s`, sorted. Takes no lock.
+  void list(slot_type& s, std::span<const binding> bindings) const {
+    use* const uses = s.room_for_uses(bindings.size());
+    s.use_count = 0;
+    for (std::uint32_t i = 0; i < bindings.size(); ++i) {
+      const binding& b = bindings[i];
+      check(b, i);
+      if (b.state->owner.load(std::memory_order_acquire) != &arena_) own(*b.state);
+      uses[i] = {b.state, i, b.kind != access::read};
+    }
+    if (bindings.size() > 1) {
+      std::sort(uses, uses + bindings.size(), [](const use& x, const use& y) {
+        return x.state != y.state ? x.state < y.state : x.binding < y.binding;
+      });
+    }
+    for (std::uint32_t i = 1; i < bindings.size(); ++i) {
+      if (uses[i].state == uses[i - 1].state) join(uses, i, bindings);
+    }
+    s.use_count = static_cast<std::uint32_t>(bindings.size());
+  }
+
+  // The short way, for the first use of a resource: one that has a next owner, or that somebody waits for, is
+  // left to the long way.
+  [[gnu::always_inline]] static bool try_lock_to_read(resource_state& r) noexcept {
+    if constexpr (Synchronised) {
+      if (r.writers_waiting.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        return false;
+      r.lock.lock();
+      if (!r.handed_on) [[likely]]
+        return true;
+      r.lock.unlock();
+      return false;
+    }
+    return !r.handed_on;
+  }
+  [[gnu::always_inline]] bool try_lock_to_write(const slot_type& s, resource_state& r) const noexcept {
+    if constexpr (Synchronised) {
+      r.lock.lock();
+      const bool free = !r.past.has_readers() || is_free_of_readers(s, r);
+      if (!r.handed_on && free) [[likely]]
+        return true;
+      r.lock.unlock();
+      return false;
+    }
+    return !r.handed_on;
+  }
+
+  /// Takes the resource of a use: for the moment if the op only reads it. One that the op writes is locked
+  /// with its first use and given back with that. Throws, holding nothing more, if it has a next owner.
+  void lock(slot_type& s, std::size_t i) const {
+    const use& u = s.use_list[i];
+    if constexpr (Synchronised) {
+      if (!u.exclusive) {
+        let_writers_pass(s, i);
+        u.state->lock.lock();
+      } else if (is_first(s, i)) {
+        u.state->lock.lock();
+        if (!is_free_of_readers(s, *u.state)) wait_for_readers(s, *u.state);
+      }
+    }
+    if (u.state->handed_on) {
+      unlock(s, i);
+      throw_handed_on(*u.state);
+    }
+  }
+
+  static void unlock(slot_type& s, std::size_t i) noexcept {
+    if constexpr (Synchronised) {
+      if (!s.use_list[i].exclusive || is_first(s, i)) s.use_list[i].state->lock.unlock();
+    }
+  }
+
+  void own(resource_state& r) const {
+    stamp_arena* none = nullptr;
+    // acq_rel: pairs with the loads of other engines' threads
+    if (r.owner.compare_exchange_strong(none, &arena_, std::memory_order_acq_rel)) {
+      arena_.retain();
+    } else if (none != &arena_) {
+      throw_not_ours(r);
+    }
+  }
+
+ private:
+  using use = typename slot_type::use;
+
+  [[nodiscard]] static bool is_valid(const binding& b) noexcept {
+    return b.whole || (b.state != nullptr && b.range.offset <= b.state->size &&
+                       b.range.size <= b.state->size - b.range.offset);
+  }
+
+  [[nodiscard]] static bool is_first(const slot_type& s, std::size_t i) noexcept {
+    return i == 0 || s.use_list[i - 1].state != s.use_list[i].state;
+  }
+
+  // Uses i - 1 and i are of one resource: they must not conflict, and any write makes all of them exclusive.
+  static void join(use* uses, std::uint32_t i, std::span<const binding> bindings) {
+    for (std::uint32_t j = i; j-- > 0 && uses[j].state == uses[i].state;) {
+      if (is_conflict(bindings[uses[j].binding], bindings[uses[i].binding])) {
+        throw_conflicting(*uses[i].state, uses[j].binding, uses[i].binding);
+      }
+      if (uses[i].exclusive) uses[j].exclusive = true;
+      if (uses[j].exclusive) uses[i].exclusive = true;
+    }
+  }
+
+  // Keeps writers from starving; orders nothing. With a second use of the resource the op is among the
+  // readers that the writers wait for: it goes on.
+  static void let_writers_pass(const slot_type& s, std::size_t i) noexcept {
+    backoff wait;
+    while (is_first(s, i) && s.use_list[i].state->writers_waiting.load(std::memory_order_relaxed) != 0)
+      wait.pause();
+  }
+
+  // Whether each reader was handed over. Under the resource's lock.
+  [[nodiscard, gnu::noinline]] bool is_free_of_readers(const slot_type& s,
+                                                       const resource_state& r) const noexcept {
+    bool free = true;
+    r.past.readers(0, std::numeric_limits<std::uint64_t>::max(), [&](const point& p) {
+      if (is_foreign(p.lane)) return;
+      if (p.lane == s.lane || s.known.covers(p.lane, p.cursor)) return;
+      // acquire: pairs with the release in commit(); what the reader's thread did before is seen
+      if (pool_.lane(p.lane).committed.load(std::memory_order_acquire) < p.cursor) free = false;
+    });
+    return free;
+  }
+
+  [[gnu::noinline]] void wait_for_readers(const slot_type& s, resource_state& r) const {
+    r.writers_waiting.fetch_add(1, std::memory_order_relaxed);
+    backoff wait;
+    do {
+      r.lock.unlock();
+      wait.pause();
+      r.lock.lock();
+    } while (!is_free_of_readers(s, r));
+    r.writers_waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  stream_pool<slot_type>& pool_;
+  stamp_arena& arena_;
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "braid/detail/stamp.hpp"
+
+namespace braid::detail {
+
+/// One op, as histories remember it: its slot's lane, its cursor there, and what it ran after.
+struct point {
+  std::uint64_t cursor = 0;
+  stamp* by = nullptr;
+  lane_id lane{};
+};
+
+/// Points of different lanes, in the order of their lanes; of each lane the newest, because a slot runs in
+/// order. Room for one without memory of its own; what it once took it keeps.
+class point_set {
+ public:
+  point_set() noexcept = default;
+  point_set(const point_set& other) { assign(other); }
+  point_set& operator=(const point_set& other) {
+    if (this != &other) assign(other);
+    return *this;
+  }
+  point_set(point_set&& other) noexcept { swap(other); }
+  point_set& operator=(point_set&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~point_set() {
+    clear();
+    delete[] more_;
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] const point* begin() const noexcept { return data(); }
+  /// Of a set that is not empty.
+  [[nodiscard]] const point& front() const noexcept { return *data(); }
+  [[nodiscard]] const point* end() const noexcept { return data() + size_; }
+
+  /// Forgets everything else.
+  [[gnu::always_inline]] void set(std::uint64_t cursor, stamp* by, lane_id lane) {
+    if (size_ == 1) [[likely]] {
+      replace(*data(), cursor, by, lane);
+      return;
+    }
+    set_among_many(cursor, by, lane);
+  }
+
+  /// Adds the point, or moves its lane's point on.
+  void put(std::uint64_t cursor, stamp* by, lane_id lane) {
+    if (size_ == 1 && data()->lane == lane) [[likely]] {
+      replace(*data(), cursor, by, lane);
+      return;
+    }
+    put_among_many(cursor, by, lane);
+  }
+
+  /// As put(), if that takes no memory; else does nothing and says so.
+  [[gnu::always_inline]] bool try_put(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    if (size_ == 0) {
+      by->retain();
+      *data() = {cursor, by, lane};
+      size_ = 1;
+      return true;
+    }
+    point& first = *data();
+    if (size_ != 1 || first.lane != lane) return false;
+    replace(first, cursor, by, lane);
+    return true;
+  }
+
+  void put(const point& p) { put(p.cursor, p.by, p.lane); }
+  void put(const point_set& other) {
+    for (const point& p : other) put(p);
+  }
+
+  [[nodiscard]] point* find(lane_id lane) noexcept;
+  void erase(point* p) noexcept;
+
+  [[gnu::always_inline]] void clear() noexcept {
+    if (size_ != 0) release_all();
+  }
+
+  void swap(point_set& other) noexcept {
+    std::swap(one_, other.one_);
+    std::swap(more_, other.more_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+ private:
+  void release_all() noexcept {
+    for (point *p = data(), *last = p + size_; p != last; ++p) p->by->release();
+    size_ = 0;
+  }
+  [[nodiscard]] point* data() noexcept { return more_ != nullptr ? more_ : &one_; }
+  [[nodiscard]] const point* data() const noexcept { return more_ != nullptr ? more_ : &one_; }
+
+  [[gnu::always_inline]] static void replace(point& p, std::uint64_t cursor, stamp* by,
+                                             lane_id lane) noexcept {
+    p.cursor = cursor;
+    if (p.by == by) return;
+    by->retain();
+    std::exchange(p.by, by)->release();
+    p.lane = lane;
+  }
+
+  void assign(const point_set& other);
+  void insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane);
+  void put_among_many(std::uint64_t cursor, stamp* by, lane_id lane);
+  void set_among_many(std::uint64_t cursor, stamp* by, lane_id lane);
+  [[nodiscard]] std::uint32_t lower_bound(lane_id lane) const noexcept;
+  void reserve(std::uint32_t capacity);
+
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = 1;
+  point one_;
+  point* more_ = nullptr;
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "braid/alignment.hpp"
+#include "braid/backend.hpp"
+#include "braid/detail/lock.hpp"
+#include "braid/detail/mark.hpp"
+#include "braid/detail/resource_state.hpp"
+#include "braid/detail/retired.hpp"
+#include "braid/detail/stamp.hpp"
+#include "braid/stream_stats.hpp"
+
+namespace braid::detail {
+
+/// A count that one thread at a time adds to and any thread reads.
+class counter {
+ public:
+  [[gnu::always_inline]] void operator+=(std::uint64_t n) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);  // orders nothing
+  }
+  void operator++() noexcept { *this += 1; }
+  operator std::uint64_t() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+/// A point that an op has to come after and that its slot does not know.
+struct need {
+  lane_id lane{};
+  hazard why{};
+  std::uint32_t binding = 0;
+  std::uint64_t cursor = 0;
+  std::uint64_t resource = 0;
+  stamp* by = nullptr;
+};
+
+/// The newest need of one origin, on its way to a wait.
+template <class B>
+struct planned_wait {
+  need n;
+  stream_id origin;
+  mark<B>* m = nullptr;    // held; null: to be recorded, or a point, or foreign
+  stamp* clock = nullptr;  // held where m is null: what waiting for it will teach at least
+  std::uint64_t reached = 0;
+  bool removed = false;
+};
+
+/// A stream with all that the engine knows of it.
+template <class B>
+struct slot final : open_op {
+  slot(lane_id lane_, stream_id id_, typename B::stream stream_, stamp_pool& stamps_)
+      : lane(lane_),
+        stream(std::move(stream_)),
+        name(stamps_.name()),
+        stamps(stamps_),
+        now(stamps_.make(known)) {
+    ids.push_back({1, id_});
+    (void)room_for_uses(8);
+  }
+  ~slot() { now->release(); }
+
+  // ---- Of the op that is being given: under `lock`, from resolve to commit.
+  alignas(64) spin_lock lock;
+  bool mark_wanted = false;    // what the last op wrote is likely to be used elsewhere
+  bool has_afterwork = false;  // commit has to look at `retiring`, `orphans` or the work in flight
+  const lane_id lane;
+  std::uint64_t cursor = 0;                 // of the open op, and of the last one when none is open
+  std::atomic<std::uint64_t> committed{0};  // ops handed over; the release store pairs with all acquires
+  stream_id last_id{~std::uint64_t{0}};
+  typename B::stream stream;
+  stamp* const name;  // never counted
+  clock known;
+
+  struct use {
+    resource_state* state;
+    std::uint32_t binding;
+    bool exclusive;  // of the first use of a resource: whether the op writes it anywhere
+  };
+  std::unique_ptr<use[]> use_list;  // the op's resources, in address order
+  std::uint32_t use_count = 0;
+  std::uint32_t use_capacity = 0;
+  std::vector<need> needs;
+  std::vector<planned_wait<B>> plan;
+  alignment aligned;
+  bool aligned_is_stale = false;     // of an op before this one
+  std::uint64_t admitted_bytes = 0;  // where the work in flight is limited
+  std::vector<retired> retiring;
+  std::vector<resource_state*> orphans;
+
+  counter waits[hazard_count], elided_same_stream, elided_known, elided_implied, elided_complete,
+      marks_reused, excess, forgotten, coarsened, retired_objects, errors;
+
+  // ---- What others may look up: under `list_lock`.
+  alignas(64) spin_lock list_lock;
+  stamp_pool& stamps;
+  stamp* now;  // a copy of `known`, made after the waits of an op were handed over
+  mark_list<B> marks;
+  std::uint64_t pending_from = 0;  // a mark at this cursor was seen to be incomplete
+  std::uint32_t patience = 0;      // how many more looks at such marks to skip
+  struct id_run {
+    std::uint64_t from;
+    stream_id id;
+  };
+  std::vector<id_run> ids;  // which id the ops from a cursor on were given to
+  counter marks_recorded, marks_early;
+  std::atomic<std::uint64_t> marked{0};  // the newest mark's cursor
+
+  // ---- Raised by any thread.
+  alignas(64) std::atomic<std::uint64_t> completed{0};
+
+  void raise_completed(std::uint64_t to) noexcept {
+    std::uint64_t seen = completed.load(std::memory_order_relaxed);
+    // release: pairs with the acquire in is_complete()
+    while (seen < to &&
+           !completed.compare_exchange_weak(seen, to, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+  [[nodiscard]] bool is_complete(std::uint64_t at) const noexcept {
+    return completed.load(std::memory_order_acquire) >= at;  // pairs with raise_completed()
+  }
+
+  [[nodiscard]] bool uses(const resource_state* state) const noexcept override {
+    return std::any_of(all_uses().begin(), all_uses().end(), [&](const use& u) { return u.state == state; });
+  }
+  void adopt(resource_state* state) noexcept override {
+    orphans.push_back(state);
+    has_afterwork = true;
+  }
+
+  [[nodiscard]] std::span<const use> all_uses() const noexcept { return {use_list.get(), use_count}; }
+  /// Room for `count` uses; none are listed yet.
+  [[nodiscard]] use* room_for_uses(std::size_t count) {
+    if (count > use_capacity) [[unlikely]] {
+      use_list = std::make_unique<use[]>(2 * count);
+      use_capacity = static_cast<std::uint32_t>(2 * count);
+    }
+    return use_list.get();
+  }
+
+  /// The id that the op at `at` was given to. Under `list_lock`.
+  [[nodiscard]] stream_id id_at(std::uint64_t at) const noexcept {
+    auto run = ids.size();
+    while (run > 1 && ids[run - 1].from > at) --run;
+    return ids[run - 1].id;
+  }
+  /// The op at `at` and those after it are given to `id`. Under `list_lock`.
+  void enter_id(std::uint64_t at, stream_id id) {
+    constexpr std::size_t most = 64;
+    if (ids.back().id == id) return;
+    if (ids.size() == most) ids.erase(ids.begin() + 1);  // an old op may be named by a neighbour's id
+    ids.push_back({at, id});
+  }
+};
+
+}  // namespace braid::detail

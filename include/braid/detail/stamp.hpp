@@ -1,0 +1,231 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+// What a slot knew at one moment, kept as long as somebody may ask.
+//
+// A slot's clock changes only when the slot waits. A stamp is an immutable copy of it, taken after each
+// op that waited, and shared by all points and marks of the slot until the next one: so that most ops
+// copy nothing and count nothing. Whoever waits for a point or a mark learns its stamp.
+//
+// Stamps are memory of a stamp_arena, which the engine and every resource that the engine has seen
+// share. A handle that outlives its engine therefore never refers to freed memory.
+
+namespace braid::detail {
+
+/// The number of a slot in the order of first use: dense, so that up to 64 used slots are told apart
+/// exactly however large the pool is. Foreign accesses (see multi_stream::note) have lanes of their own.
+enum class lane_id : std::uint32_t {};
+
+constexpr lane_id first_foreign_lane{1U << 31};
+constexpr bool is_foreign(lane_id lane) noexcept {
+  return lane >= first_foreign_lane;
+}
+constexpr std::uint32_t index_of(lane_id lane) noexcept {
+  return static_cast<std::uint32_t>(lane);
+}
+
+struct clock_entry {
+  std::uint64_t cursor = 0;
+  lane_id lane{};
+};
+
+class clock;
+class stamp_pool;
+
+class stamp {
+ public:
+  [[nodiscard]] lane_id lane() const noexcept { return lane_; }
+  [[nodiscard]] std::span<const clock_entry> entries() const noexcept { return {data(), size_}; }
+
+  /// Whether the op at `cursor` of `lane` comes before what carries this stamp. The slot's own ops are
+  /// not part of a stamp: its carrier's cursor tells them.
+  [[nodiscard]] bool covers(lane_id lane, std::uint64_t cursor) const noexcept {
+    return known(lane) >= cursor;
+  }
+
+  /// The cursor of `lane` up to which all comes before; 0 for none.
+  [[nodiscard]] std::uint64_t known(lane_id lane) const noexcept {
+    const clock_entry* entry = find(lane);
+    return entry != nullptr && entry->lane == lane ? entry->cursor : 0;
+  }
+
+  void retain() noexcept {
+    if (counting_ == counting::never) return;
+    if (counting_ == counting::shared) {
+      refs_.fetch_add(1, std::memory_order_relaxed);  // the caller holds a reference already
+    } else {
+      refs_.store(refs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  }
+
+  /// Whether only the caller holds it.
+  [[nodiscard]] bool is_held_once() const noexcept {
+    return refs_.load(std::memory_order_acquire) == 1;  // pairs with release()
+  }
+
+  void release() noexcept {
+    if (counting_ == counting::never) return;
+    if (counting_ == counting::shared) {
+      // acq_rel: the last release happens after every other holder's last look
+      if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) recycle();
+    } else {
+      const std::uint32_t left = refs_.load(std::memory_order_relaxed) - 1;
+      refs_.store(left, std::memory_order_relaxed);
+      if (left == 0) recycle();
+    }
+  }
+
+ private:
+  friend class stamp_pool;
+  friend class clock;
+  enum class counting : std::uint8_t { never, by_owner, shared };
+
+  [[nodiscard]] const clock_entry* find(lane_id lane) const noexcept;
+  void recycle() noexcept;
+  // The entries stand right behind the stamp, as many as its size class has room for.
+  [[nodiscard]] clock_entry* data() noexcept { return reinterpret_cast<clock_entry*>(this + 1); }
+  [[nodiscard]] const clock_entry* data() const noexcept {
+    return reinterpret_cast<const clock_entry*>(this + 1);
+  }
+
+  std::uint64_t occupied_ = 0;  // places of the direct-mapped clock that are present, in entry order
+  std::uint32_t foreign_ = 0;   // likewise for foreign lanes; their entries follow
+  std::atomic<std::uint32_t> refs_{1};
+  lane_id lane_{};
+  std::uint8_t size_ = 0;
+  std::uint8_t size_class_ = 0;
+  counting counting_ = counting::never;
+  stamp* next_ = nullptr;  // in a free list
+  stamp_pool* home_ = nullptr;
+};
+
+/// A slot's clock: for each lane, the cursor up to which everything is known to come before the slot's
+/// next op. Direct-mapped: place `lane % 64`. Up to 64 used slots no two lanes share a place and
+/// knowledge is exact; beyond, the newer of two lanes stays and the other is forgotten, which is safe.
+class clock {
+ public:
+  static constexpr unsigned places = 64;
+  static constexpr unsigned foreign_places = 16;
+
+  [[nodiscard]] std::uint64_t known(lane_id lane) const noexcept {
+    if (is_foreign(lane)) [[unlikely]]
+      return known_foreign(lane);
+    const clock_entry& entry = entries_[index_of(lane) % places];
+    return entry.lane == lane ? entry.cursor : 0;
+  }
+  [[nodiscard, gnu::always_inline]] bool covers(lane_id lane, std::uint64_t cursor) const noexcept {
+    const clock_entry& entry = entries_[index_of(lane) % places];  // never of a foreign lane
+    if (entry.lane == lane) [[likely]]
+      return entry.cursor >= cursor;
+    return is_foreign(lane) && known_foreign(lane) >= cursor;
+  }
+  /// Whether an entry of this lane may have been forgotten for another lane's.
+  [[nodiscard]] bool may_have_forgotten(lane_id lane) const noexcept {
+    const unsigned place = index_of(lane) % places;
+    return !is_foreign(lane) && (evicted_ >> place & 1) != 0 && entries_[place].lane != lane;
+  }
+
+  void learn(lane_id lane, std::uint64_t cursor) noexcept;
+  /// Learns all of `other` but what it says about `own`, the lane that this clock belongs to.
+  void learn(const stamp& other, lane_id own) noexcept;
+
+ private:
+  friend class stamp_pool;
+  [[nodiscard]] std::uint64_t known_foreign(lane_id lane) const noexcept;
+
+  std::uint64_t occupied_ = 0;
+  std::uint64_t evicted_ = 0;
+  std::uint32_t foreign_ = 0;
+  std::uint32_t count_ = 0;  // of places taken, foreign ones included
+  clock_entry entries_[places]{};
+  clock_entry foreign_entries_[foreign_places]{};
+};
+
+inline const clock_entry* stamp::find(lane_id lane) const noexcept {
+  const unsigned place = index_of(lane) % clock::places;
+  if (!is_foreign(lane)) {
+    if ((occupied_ >> place & 1) == 0) return nullptr;
+    return data() + std::popcount(occupied_ & ((std::uint64_t{1} << place) - 1));
+  }
+  const unsigned foreign_place = index_of(lane) % clock::foreign_places;
+  if ((foreign_ >> foreign_place & 1) == 0) return nullptr;
+  return data() + std::popcount(occupied_) + std::popcount(foreign_ & ((1U << foreign_place) - 1));
+}
+
+/// Makes the stamps of one slot and takes them back. Made from by one thread at a time (the holder of
+/// the slot's list lock); stamps come back from any thread.
+class stamp_pool {
+ public:
+  stamp_pool(lane_id lane, bool shared) noexcept;
+  ~stamp_pool();
+  stamp_pool(const stamp_pool&) = delete;
+  stamp_pool& operator=(const stamp_pool&) = delete;
+
+  /// An immutable copy of `from`, held once.
+  stamp* make(const clock& from);
+  /// A stamp without knowledge, for a lane of its own, held once.
+  stamp* make_named(lane_id lane) {
+    stamp* made = make(clock{});
+    made->lane_ = lane;
+    return made;
+  }
+  /// A stamp without knowledge that lives as long as the arena and is never counted: it names the lane.
+  [[nodiscard]] stamp* name() noexcept { return &name_; }
+
+ private:
+  friend class stamp;
+  static constexpr unsigned classes = 4;
+  static constexpr std::uint8_t capacity[classes] = {2, 8, 24, clock::places + clock::foreign_places};
+
+  stamp name_;
+  stamp* free_[classes] = {};
+  std::atomic<stamp*> returned_[classes] = {};  // pushed by any thread, taken whole by the maker
+  std::vector<stamp*> all_;
+  bool shared_;
+};
+
+/// The memory that points refer to. Shared by the engine and by every resource it has seen.
+class stamp_arena {
+ public:
+  stamp_pool& add_pool(lane_id lane, bool shared);
+
+  void retain() noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    // acq_rel: the deleter sees what every other holder did
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  /// The engine is gone: its resources are inert.
+  void close() noexcept { open_.store(false, std::memory_order_release); }
+  [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
+
+ private:
+  ~stamp_arena() = default;
+  std::atomic<std::uint32_t> refs_{1};
+  std::atomic<bool> open_{true};
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<stamp_pool>> pools_;
+};
+
+/// A share in an arena.
+class arena_handle {
+ public:
+  arena_handle() : arena_(new stamp_arena) {}
+  ~arena_handle() { arena_->release(); }
+  arena_handle(const arena_handle&) = delete;
+  arena_handle& operator=(const arena_handle&) = delete;
+  [[nodiscard]] stamp_arena* get() const noexcept { return arena_; }
+  stamp_arena* operator->() const noexcept { return arena_; }
+
+ private:
+  stamp_arena* arena_;
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace braid {
+
+/// Work failed on a device, or a wait for it did. Carries the reason in words.
+class execution_error : public std::runtime_error {
+ public:
+  explicit execution_error(const std::string& reason) : std::runtime_error(reason) {}
+};
+
+/// What a program did that it may not do. One value for each kind of misuse, so that tests and callers
+/// need not read the text.
+enum class misuse {
+  no_streams,            ///< a pool of 0 streams
+  too_many_streams,      ///< a pool larger than max_slots
+  unknown_special,       ///< a special id beyond the special slots of the pool
+  unused_stream,         ///< asked for a stream that no operation was ever given to
+  null_resource,         ///< a default-constructed or moved-from handle
+  foreign_resource,      ///< a handle that belongs to another engine
+  handed_on,             ///< a handle whose memory has a next owner
+  range_outside,         ///< bytes beyond the end of the resource
+  range_overflow,        ///< offset + size does not fit in 64 bits
+  conflicting_bindings,  ///< one resource bound twice in conflict in one operation
+  inside_guard,          ///< a resolve or a wait while this thread holds a guard of the same engine
+  after_shutdown,        ///< use of an engine that was shut down
+  bad_settings,          ///< braid.toml, an environment variable or an option is wrong
+};
+
+/// The program used braid wrongly. The text says what was wrong and what would be right; nothing was
+/// changed by the call that threw.
+class usage_error : public std::invalid_argument {
+ public:
+  usage_error(misuse kind, const std::string& text) : std::invalid_argument(text), kind_(kind) {}
+  [[nodiscard]] misuse kind() const noexcept { return kind_; }
+
+ private:
+  misuse kind_;
+};
+
+}  // namespace braid

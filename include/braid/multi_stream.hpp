@@ -1,0 +1,228 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/alignment.hpp"
+#include "braid/backend.hpp"
+#include "braid/detail/aligner.hpp"
+#include "braid/detail/in_flight.hpp"
+#include "braid/detail/op_locks.hpp"
+#include "braid/detail/retire_thread.hpp"
+#include "braid/detail/slot.hpp"
+#include "braid/error.hpp"
+#include "braid/log.hpp"
+#include "braid/op_label.hpp"
+#include "braid/resolved_streams.hpp"
+#include "braid/resource.hpp"
+#include "braid/settings.hpp"
+#include "braid/stream_id.hpp"
+#include "braid/stream_pool.hpp"
+#include "braid/stream_stats.hpp"
+
+// The engine: keeps the streams of one backend aligned with what the ops on them read and write.
+//
+//   multi_stream<backend> ms{backend{}};
+//   resource x = resource::memory(1024, "x");
+//   { auto op = ms.resolve(stream_id{1}, {write(x)}); launch(op.current(), fill); }
+//   { auto op = ms.resolve(stream_id{2}, {read(x)});  launch(op.current(), scale); }   // waits for fill
+//
+// It guarantees that conflicting ops run in the order in which they were resolved, with no wait that is not
+// needed for that. It does not look at what the ops do: an access that is not bound is not ordered. Programs
+// that want buffers, futures and errors by value use a runtime, which stands on this.
+//
+// Locks, in this order: the slot's own; those of the op's resources, by address; then, for moments, the list
+// lock of one slot. A resource that the op writes stays locked until the op is committed; one that it only
+// reads is locked for the moment of entering the reader. A writer that meets a reader that is not committed
+// yet waits for that commit. So every point that can be found in a history has been handed to the backend,
+// and an event recorded on its slot at any later time covers it.
+
+namespace braid {
+
+/// Any thread may submit to any stream.
+struct thread_safe {
+  static constexpr bool synchronised = true;
+};
+/// The caller sees to it that one thread at a time uses the engine and its resources: no lock is taken.
+struct externally_synchronised {
+  static constexpr bool synchronised = false;
+};
+
+/// What is not set comes from the settings of the process: environment, braid.toml, defaults.
+struct multi_stream_options {
+  std::optional<std::uint32_t> max_streams{};
+  std::optional<std::uint32_t> special_streams{};
+  std::shared_ptr<braid::logger> logger{};
+  std::optional<mark_policy> marks{};
+  std::optional<bool> deterministic{};
+  std::optional<std::uint64_t> ops_in_flight{};    ///< 0: no limit
+  std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
+};
+
+/// What shutdown() found.
+struct shutdown_report {
+  struct stuck_stream {
+    stream_id id;
+    std::uint64_t completed = 0;  ///< the last op known to be complete
+    std::uint64_t cursor = 0;     ///< the last op given
+  };
+  std::vector<stuck_stream> stuck;
+  std::uint64_t objects_pending = 0;  ///< retired and not destroyed
+  [[nodiscard]] bool complete() const noexcept { return stuck.empty() && objects_pending == 0; }
+};
+
+template <event_stream_backend B, class Threading = thread_safe>
+class multi_stream final : private detail::gate_keeper {
+ public:
+  using guard = resolved_streams<B, Threading>;
+
+  /// Throws usage_error for 0 streams, for more than max_slots, and for settings that do not parse.
+  explicit multi_stream(B backend, multi_stream_options options = {});
+  /// Finishes submitted work, destroys everything retired, joins the thread; then streams and events go, then
+  /// the backend. Errors that nobody asked about are logged.
+  ~multi_stream();
+  multi_stream(const multi_stream&) = delete;
+  multi_stream& operator=(const multi_stream&) = delete;
+
+  /// Aligns the stream with every stream whose work the bindings depend on, gives it one more op, and returns
+  /// the op's guard. Makes the stream on first use. Throws usage_error for misuse, with nothing changed, and
+  /// whatever the backend throws: then the op is not given, and waits already handed over stay known.
+  guard resolve(stream_id id, std::span<const binding> bindings) { return open(id, nullptr, bindings); }
+  guard resolve(stream_id id, std::initializer_list<binding> bindings) {
+    return open(id, nullptr, {bindings.begin(), bindings.size()});
+  }
+  /// With a label to learn from (see op_label).
+  guard resolve(stream_id id, op_label& label, std::span<const binding> bindings) {
+    return open(id, &label, bindings);
+  }
+  guard resolve(stream_id id, op_label& label, std::initializer_list<binding> bindings) {
+    return open(id, &label, {bindings.begin(), bindings.size()});
+  }
+
+  /// What resolve would do. Changes nothing, calls no backend, makes no stream.
+  [[nodiscard]] alignment analyse(stream_id id, std::span<const binding> bindings) const;
+  [[nodiscard]] alignment analyse(stream_id id, std::initializer_list<binding> bindings) const {
+    return analyse(id, std::span<const binding>(bindings.begin(), bindings.size()));
+  }
+
+  /// How many ops the stream's slot has been given; 0 for one never used.
+  [[nodiscard]] std::uint64_t cursor(stream_id id) const {
+    const slot_type* s = pool_.find(id);
+    return s != nullptr ? s->committed.load(std::memory_order_acquire) : 0;  // pairs with commit()
+  }
+  /// Up to which op of `origin` the stream has waited, directly or through others; 0 for never.
+  [[nodiscard]] std::uint64_t last_synced(stream_id stream, stream_id origin) const;
+
+  /// Destroys the object after all work now on `after`, on a braid thread, within a millisecond or so. Never
+  /// blocks. The destructor may submit and retire.
+  template <class T>
+  void retire(T&& object, stream_id after) {
+    retire_after(detail::retired::of(std::forward<T>(object)), after);
+  }
+
+  /// Blocks until the stream's committed work is done. Throws execution_error if it failed.
+  void wait(stream_id id);
+  /// Likewise for all streams; waits for all of them before it throws the first error.
+  void wait_all();
+  /// Blocks until all accesses of the resource that were committed before the call are done.
+  void wait(const resource& r);
+
+  /// Enters an access that braid did not submit, over at `event`: whatever conflicts with the binding from
+  /// now on waits for it.
+  void note(const binding& b, typename B::event event);
+
+  /// Waits up to `timeout` for submitted work and retired objects (whose destructors may still submit), and
+  /// says what is stuck. If nothing is, the engine refuses ops from then on; else it goes on, and this may be
+  /// called again.
+  shutdown_report shutdown(std::chrono::milliseconds timeout);
+
+  [[nodiscard]] stream_stats stats() const;
+  [[nodiscard]] B& backend() noexcept { return backend_; }
+
+ private:
+  friend class resolved_streams<B, Threading>;
+  static constexpr bool sync = Threading::synchronised;
+  static constexpr bool points = point_backend<B>;
+  using slot_type = detail::slot<B>;
+  using locked = detail::scoped_lock<sync>;
+
+  struct tally {
+    std::uint64_t same = 0;
+    std::uint64_t known = 0;
+    std::uint64_t complete = 0;
+  };
+
+  guard open(stream_id id, op_label* label, std::span<const binding> bindings);
+  [[gnu::noinline]] guard open_slowly(stream_id id, op_label* label, std::span<const binding> bindings);
+  guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
+  [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
+  [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool give_plainly(slot_type& s, std::span<const binding> bindings) noexcept;
+  [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
+  void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
+  void add_need(slot_type& s, const detail::point& p, hazard why, std::uint32_t binding_index,
+                std::uint64_t resource_id);
+  void release_needs(slot_type& s) noexcept;
+  void enter(slot_type& s, const binding& b, op_label* label);
+  [[gnu::noinline]] bool take_back_readers(slot_type& s, std::span<const binding> bindings) noexcept;
+  void commit_without_work(slot_type& s) noexcept;
+  [[gnu::noinline]] void restamp_reader(slot_type& s, const binding& b) noexcept;
+  void unlock_writes(slot_type& s) noexcept;
+  [[gnu::noinline]] void finish(slot_type& s) noexcept;
+  void commit(slot_type& s) noexcept;
+  void commit_point(slot_type& s) noexcept;
+
+  void retire_after(detail::retired object, stream_id after);
+  void retire_on(slot_type& s, detail::retired object) noexcept;
+  [[nodiscard]] void* gate_after(slot_type& s);
+
+  slot_type& slot_of(stream_id id);
+  typename B::stream& used_stream(stream_id id);
+  void host_wait(slot_type& s, std::uint64_t cursor);
+  std::uint64_t admit(std::span<const binding> bindings);
+  [[nodiscard]] bool is_idle() const noexcept;
+  void expect_outside_guards(const char* what) const;
+  [[noreturn]] void throw_closed() const;
+  void log_error(const char* text) noexcept;
+
+  // Of the retire thread.
+  bool is_open(void* gate) noexcept override;
+  void forget(void* gate) noexcept override { static_cast<detail::mark<B>*>(gate)->release(); }
+
+  // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they
+  // refer to (unless a resource is left), then the backend.
+  B backend_;
+  std::shared_ptr<logger> log_;
+  detail::arena_handle arena_;
+  detail::stamp_pool& foreign_stamps_;
+  stream_pool<slot_type> pool_;
+  const mark_policy marks_;
+  const bool deterministic_;
+  detail::aligner<B, sync> aligner_;
+  detail::op_locks<B, sync> locks_;
+  std::optional<detail::in_flight> in_flight_;
+  std::atomic<bool> is_special_{false};  // limited or closed: every op has to look closer
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint64_t> retired_{0};
+  std::atomic<std::uint64_t> errors_{0};
+  std::atomic<std::uint64_t> capacity_waits_{0};
+  std::mutex stranded_mutex_;
+  std::vector<detail::retired> stranded_;  // retired, but no event could be recorded for them
+  detail::retire_thread retirer_;
+};
+
+}  // namespace braid
+
+#include "braid/detail/multi_stream_impl.hpp"

@@ -1,0 +1,29 @@
+#include "braid/alignment.hpp"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+namespace braid {
+
+std::string to_string(const alignment& a) {
+  if (a.shared.empty()) return "nothing shared\n";
+  std::string text;
+  for (const shared_binding& s : a.shared) {
+    text += fmt::format("binding {} needs op {} of stream {} ({})\n", s.binding, s.cursor,
+                        to_string(s.origin), to_string(s.why));
+  }
+  for (const stream_wait& w : a.waits) {
+    text += fmt::format("waits for op {} of stream {} ({}, binding {})", w.cursor, to_string(w.origin),
+                        to_string(w.why), w.binding);
+    if (w.reached > w.cursor) text += fmt::format(", reaching op {}", w.reached);
+    text += '\n';
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const alignment& a) {
+  return out << to_string(a);
+}
+
+}  // namespace braid

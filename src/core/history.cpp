@@ -1,0 +1,121 @@
+#include "braid/detail/history.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace braid::detail {
+
+void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {
+  if (is_open_group(wanted)) {
+    last.put(cursor, by, lane);
+    return;
+  }
+  if (!before) before = std::make_unique<point_set>();
+  before_is = readers.empty() ? after_last(access::accumulate)
+              : inherited     ? hazard::reuse
+                              : hazard::write_after_read;
+  if (merged) readers.put(last);
+  point_set& comes_before = readers.empty() ? last : readers;
+  before->clear();
+  before->swap(comes_before);
+  last.set(cursor, by, lane);
+  readers.clear();
+  is = content::accumulated;
+  tag = wanted;
+  inherited = merged = false;
+}
+
+history::segment history::segment::split_off(std::uint64_t at) {
+  segment tail;
+  tail.last = last;
+  tail.readers = readers;
+  if (before) tail.before = std::make_unique<point_set>(*before);
+  tail.begin = at;
+  tail.end = std::exchange(end, at);
+  tail.tag = tag;
+  tail.is = is;
+  tail.before_is = before_is;
+  tail.inherited = inherited;
+  tail.merged = merged;
+  return tail;
+}
+
+void history::segment::absorb(const segment& other) {
+  end = other.end;
+  last.put(other.last);
+  readers.put(other.readers);
+  // An open group stops being one; what it came before is covered by its members.
+  is = is == content::untouched && other.is == content::untouched ? content::untouched : content::written;
+  if (before) before->clear();
+  inherited = inherited || other.inherited;
+  merged = true;
+}
+
+void history::split_at(std::uint64_t at) {
+  const auto it =
+      std::partition_point(many_->begin(), many_->end(), [&](const segment& s) { return s.end <= at; });
+  if (it == many_->end() || it->begin >= at) return;
+  segment tail = it->split_off(at);
+  many_->insert(std::next(it), std::move(tail));
+}
+
+void history::segment::add(access kind, std::uint64_t cursor, stamp* by, lane_id lane) {
+  if (kind == access::read) {
+    readers.put(cursor, by, lane);
+  } else {
+    last.put(cursor, by, lane);
+    is = content::written;
+    if (before) before->clear();
+  }
+  merged = true;  // neither did it wait for the others, nor they for it
+}
+
+bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
+                             const std::function<void(segment&)>& change) {
+  if (begin >= end) return false;
+  if (!many_) {
+    many_ = std::make_unique<std::vector<segment>>();
+    many_->push_back(std::exchange(one_, segment{}));
+  }
+  std::vector<segment>& all = *many_;
+  split_at(begin);
+  split_at(end);
+  const auto first =
+      std::partition_point(all.begin(), all.end(), [&](const segment& s) { return s.end <= begin; });
+  const auto past = std::partition_point(first, all.end(), [&](const segment& s) { return s.begin < end; });
+  std::for_each(first, past, change);
+
+  // After a write the bytes share one fate again.
+  if (joins && std::distance(first, past) > 1) {
+    first->end = std::prev(past)->end;
+    all.erase(std::next(first), past);
+  }
+  const bool too_many = all.size() > max_segments;
+  if (too_many) coarsen();
+  if (all.size() == 1) {
+    one_ = std::move(all.front());
+    many_.reset();
+  }
+  return too_many;
+}
+
+void history::coarsen() {
+  std::vector<segment> fewer;
+  fewer.reserve(many_->size());
+  for (std::size_t i = 0; i < many_->size(); i += 2) {
+    segment& s = fewer.emplace_back(std::move((*many_)[i]));
+    if (i + 1 < many_->size()) s.absorb((*many_)[i + 1]);
+  }
+  *many_ = std::move(fewer);
+}
+
+void history::hand_on() noexcept {
+  const auto inherit = [](segment& s) {
+    if (s.is != content::untouched || !s.readers.empty()) s.inherited = true;
+  };
+  if (!many_) return inherit(one_);
+  for (segment& s : *many_) inherit(s);
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,65 @@
+#include "braid/detail/point_set.hpp"
+
+#include <algorithm>
+
+namespace braid::detail {
+
+std::uint32_t point_set::lower_bound(lane_id lane) const noexcept {
+  const point* at =
+      std::lower_bound(begin(), end(), lane, [](const point& p, lane_id wanted) { return p.lane < wanted; });
+  return static_cast<std::uint32_t>(at - begin());
+}
+
+void point_set::reserve(std::uint32_t capacity) {
+  if (capacity <= capacity_) return;
+  auto* more = new point[capacity];
+  std::copy(begin(), end(), more);
+  delete[] more_;
+  more_ = more;
+  capacity_ = capacity;
+}
+
+void point_set::insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane) {
+  if (size_ == capacity_) reserve(std::max(4U, capacity_ * 2));
+  point* at = data() + place;
+  std::move_backward(at, data() + size_, data() + size_ + 1);
+  by->retain();
+  *at = {cursor, by, lane};
+  ++size_;
+}
+
+void point_set::set_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
+  clear();
+  insert(0, cursor, by, lane);
+}
+
+void point_set::put_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
+  const std::uint32_t place = lower_bound(lane);
+  point* at = data() + place;
+  if (place == size_ || at->lane != lane) {
+    insert(place, cursor, by, lane);
+  } else if (cursor >= at->cursor) {
+    replace(*at, cursor, by, lane);
+  }
+}
+
+point* point_set::find(lane_id lane) noexcept {
+  const std::uint32_t place = lower_bound(lane);
+  return place < size_ && data()[place].lane == lane ? data() + place : nullptr;
+}
+
+void point_set::erase(point* p) noexcept {
+  p->by->release();
+  std::move(p + 1, data() + size_, p);
+  --size_;
+}
+
+void point_set::assign(const point_set& other) {
+  reserve(other.size_);
+  for (const point& p : other) p.by->retain();
+  clear();
+  std::copy(other.begin(), other.end(), data());
+  size_ = other.size_;
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,39 @@
+#include "braid/detail/in_flight.hpp"
+
+namespace braid::detail {
+
+std::optional<in_flight::op> in_flight::blocking(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const bool over_ops = max_ops_ != 0 && ops_ >= max_ops_;
+  const bool over_bytes = max_bytes_ != 0 && ops_ > 0 && (bytes > max_bytes_ || bytes_ > max_bytes_ - bytes);
+  // With an empty queue all others are still being given by other threads: they will be entered soon, and
+  // waiting for nothing is no use, so this one is let in.
+  if ((over_ops || over_bytes) && !queue_.empty()) {
+    return queue_.front();
+  }
+  ++ops_;
+  bytes_ += bytes;
+  return std::nullopt;
+}
+
+void in_flight::done(const op& over) {
+  const std::scoped_lock lock(mutex_);
+  // Several submitters may have waited for the same one.
+  if (queue_.empty() || queue_.front().lane != over.lane || queue_.front().cursor != over.cursor) return;
+  queue_.pop_front();
+  --ops_;
+  bytes_ -= over.bytes;
+}
+
+void in_flight::add(const op& entered) {
+  const std::scoped_lock lock(mutex_);
+  queue_.push_back(entered);
+}
+
+void in_flight::abandon(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  --ops_;
+  bytes_ -= bytes;
+}
+
+}  // namespace braid::detail

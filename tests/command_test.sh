@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The command as a person uses it: options, exit statuses, JSON fields, files.
+set -uo pipefail
+braid=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+expect() {  # expect STATUS PATTERN COMMAND...
+  local status=$1 pattern=$2
+  shift 2
+  local out rc
+  out=$("$@" 2>&1)
+  rc=$?
+  if [ "$rc" -ne "$status" ] || ! grep -qE -- "$pattern" <<<"$out"; then
+    printf 'FAILED: %s\n  status %s, expected %s; looked for: %s\n%s\n' "$*" "$rc" "$status" "$pattern" "$out"
+    failed=1
+  fi
+}
+
+expect 0 'verify' "$braid" --help
+expect 0 '--replay' "$braid" verify --help
+expect 0 '^braid [0-9]' "$braid" --version
+expect 2 'subcommand' "$braid"
+expect 2 'ops' "$braid" verify --ops 0
+expect 2 'inject' "$braid" verify --inject nonsense
+expect 2 'threads' "$braid" verify --inject missing --threads 2
+expect 2 'nosuch' "$braid" verify --replay nosuch.txt
+expect 0 'all in order' "$braid" verify --programs 10 --ops 50
+expect 0 'all in order' "$braid" verify --programs 5 --ops 50 --threads 4
+for field in programs ops conflicts_checked violations value_mismatches waits minimal_waits excess_orderings \
+             dropped_waits dropped_waits_detected; do
+  expect 0 "\"$field\": [0-9]" "$braid" verify --programs 3 --ops 50 --json
+done
+for fault in missing superfluous stale_mark uncommitted_cursor; do
+  expect 1 "fault '$fault': injected in ([0-9]+) runs, caught in \\1\$" "$braid" verify --programs 10 --ops 60 --inject "$fault"
+done
+
+# What a failure prints can be run again from a file.
+"$braid" verify --programs 3 --ops 60 --inject missing | sed -n '/^mode /,/^$/p' >program.txt
+expect 1 'not ordered' "$braid" verify --replay program.txt
+sed -i '/^inject/d' program.txt
+expect 0 'all in order' "$braid" verify --replay program.txt
+printf 'mode event\njump\n' >broken.txt
+expect 2 'broken.txt:2:1: expected' "$braid" verify --replay broken.txt
+
+expect 0 'streams.max +64 +default' "$braid" config
+printf '[streams]\nmax = 9\n' >braid.toml
+expect 0 'streams.max +9 .*braid.toml:2' "$braid" config
+mkdir -p deep/er && cd deep/er || exit 1
+expect 0 'streams.max +9 .*braid.toml:2' "$braid" config
+cd "$work" || exit 1
+BRAID_STREAMS_MAX=11 expect 0 'streams.max +11 +BRAID_STREAMS_MAX' "$braid" config
+BRAID_STREAM_MAX=11 expect 0 'BRAID_STREAM_MAX is set but unknown' "$braid" config
+expect 0 '"source": "default"' "$braid" config --json
+printf '[streams]\nmaxx = 9\n' >braid.toml
+expect 2 "braid.toml:2:1: unknown key 'streams.maxx'; did you mean 'streams.max'" "$braid" config
+rm braid.toml
+
+expect 0 '"name": "external/resolve/own/1"' "$braid" bench engine --quick --repetitions 1 --filter external/resolve/own/1 --json
+exit $failed

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs braid into a fresh folder and builds a consumer against it: by find_package, by pkg-config, and with
+# add_subdirectory against the source tree.
+set -euo pipefail
+source_dir=$1 build_dir=$2 compiler=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build_dir" --prefix "$work/prefix" >"$work/install.log"
+
+cmake -S "$here" -B "$work/by_cmake" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/by_cmake" >/dev/null
+"$work/by_cmake/consumer"
+
+pc=$(dirname "$(find "$work/prefix" -name braid.pc)")
+sed -i "s|^prefix=.*|prefix=$work/prefix|" "$pc/braid.pc"
+# shellcheck disable=SC2046
+PKG_CONFIG_PATH=$pc "$compiler" -std=c++20 "$here/main.cpp" -o "$work/by_pkg_config" \
+  $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs braid)
+"$work/by_pkg_config"
+
+mkdir "$work/sub"
+cat >"$work/sub/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(sub LANGUAGES CXX)
+add_subdirectory("$source_dir" braid)
+add_executable(sub "$here/main.cpp")
+target_link_libraries(sub PRIVATE braid::braid)
+CMAKE
+cmake -S "$work/sub" -B "$work/sub/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" >/dev/null
+cmake --build "$work/sub/build" >/dev/null
+"$work/sub/build/sub"

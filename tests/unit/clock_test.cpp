@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "braid/detail/stamp.hpp"
+
+namespace braid::detail {
+namespace {
+
+constexpr lane_id lane(std::uint32_t n) {
+  return static_cast<lane_id>(n);
+}
+
+TEST(clock, knows_the_newest_cursor_that_it_learned) {
+  clock c;
+  EXPECT_EQ(c.known(lane(3)), 0U);
+  c.learn(lane(3), 5);
+  c.learn(lane(3), 2);
+  EXPECT_EQ(c.known(lane(3)), 5U);
+  EXPECT_TRUE(c.covers(lane(3), 5));
+  EXPECT_FALSE(c.covers(lane(3), 6));
+  EXPECT_FALSE(c.covers(lane(0), 1));
+}
+
+TEST(clock, is_exact_for_64_lanes) {
+  clock c;
+  for (std::uint32_t i = 0; i < 64; ++i) c.learn(lane(i), i + 1);
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(c.known(lane(i)), i + 1);
+    EXPECT_FALSE(c.may_have_forgotten(lane(i)));
+  }
+}
+
+TEST(clock, forgets_the_older_of_two_lanes_beyond_64_and_says_so) {
+  clock c;
+  c.learn(lane(1), 7);
+  c.learn(lane(65), 9);
+  EXPECT_EQ(c.known(lane(65)), 9U);
+  EXPECT_EQ(c.known(lane(1)), 0U);
+  EXPECT_TRUE(c.may_have_forgotten(lane(1)));
+  EXPECT_FALSE(c.may_have_forgotten(lane(65)));
+}
+
+TEST(stamp, is_a_copy_of_the_clock_that_later_learning_does_not_change) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  clock c;
+  c.learn(lane(5), 3);
+  c.learn(lane(63), 8);
+  stamp* s = pool.make(c);
+  c.learn(lane(5), 4);
+  EXPECT_TRUE(s->covers(lane(5), 3));
+  EXPECT_FALSE(s->covers(lane(5), 4));
+  EXPECT_TRUE(s->covers(lane(63), 8));
+  EXPECT_EQ(s->entries().size(), 2U);
+  s->release();
+}
+
+TEST(stamp, teaches_all_but_what_it_says_about_the_learner) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), false);
+  clock teacher;
+  teacher.learn(lane(1), 3);
+  teacher.learn(lane(2), 4);
+  stamp* s = pool.make(teacher);
+  clock learner;
+  learner.learn(*s, lane(1));
+  EXPECT_EQ(learner.known(lane(1)), 0U);
+  EXPECT_EQ(learner.known(lane(2)), 4U);
+  s->release();
+}
+
+TEST(stamp, released_stamps_are_used_again) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  stamp* first = pool.make(c);
+  first->release();
+  EXPECT_EQ(pool.make(c), first);
+}
+
+TEST(stamp, comes_back_from_any_thread) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  for (int round = 0; round < 100; ++round) {
+    stamp* s = pool.make(c);
+    s->retain();
+    std::thread other([&] { s->release(); });
+    s->release();
+    other.join();
+  }
+}
+
+TEST(clock, keeps_foreign_lanes_apart_from_slots) {
+  clock c;
+  const lane_id foreign{index_of(first_foreign_lane) + 5};
+  c.learn(lane(5), 2);
+  c.learn(foreign, 1);
+  EXPECT_EQ(c.known(lane(5)), 2U);
+  EXPECT_TRUE(c.covers(foreign, 1));
+  arena_handle arena;
+  stamp* s = arena->add_pool(lane(0), true).make(c);
+  EXPECT_TRUE(s->covers(foreign, 1));
+  EXPECT_TRUE(s->covers(lane(5), 2));
+  s->release();
+}
+
+}  // namespace
+}  // namespace braid::detail

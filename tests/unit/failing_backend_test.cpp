@@ -1,0 +1,157 @@
+// The backend's nth call throws, for every n: the exception arrives, what was handed over stays known, the
+// engine goes on, and every conflict is still ordered.
+
+#include "support.hpp"
+
+namespace braid {
+namespace {
+
+template <class Backend>
+struct scenario {
+  sim::device device;
+  multi_stream<Backend> engine;
+  std::vector<resource> all;
+  std::uint64_t thrown = 0;
+
+  static Backend backend_of(const sim::device& d) {
+    if constexpr (point_backend<Backend>) {
+      return d.point_backend();
+    } else {
+      return d.backend();
+    }
+  }
+  explicit scenario() : engine(backend_of(device), test::options()) {
+    for (int i = 0; i < 4; ++i) all.push_back(resource::memory(64, "r"));
+  }
+
+  /// Gives the op, again if a call fails; false if it could not be given in two tries.
+  void op(std::uint64_t stream, const std::vector<std::pair<int, access>>& uses) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const std::uint64_t before = engine.cursor({stream});
+      try {
+        std::vector<binding> bindings;
+        sim::op work{.label = "op", .touches = {}};
+        for (const auto& [r, kind] : uses) {
+          bindings.emplace_back(all[static_cast<std::size_t>(r)], kind);
+          work.touches.push_back({static_cast<std::uint32_t>(r), 0, {0, 64}, kind, 0});
+        }
+        auto guard = engine.resolve(stream_id{stream}, bindings);
+        device.launch(guard.current(), std::move(work));
+        return;
+      } catch (const sim::call_failed&) {
+        ++thrown;
+        EXPECT_LE(engine.cursor({stream}) - before, 1U);  // 1 if it was the launch that failed
+      }
+    }
+    ADD_FAILURE() << "only one call fails";
+  }
+
+  void run() {
+    op(1, {{0, access::write}, {1, access::write}});
+    op(2, {{2, access::write}});
+    op(3, {{0, access::read}, {2, access::read}, {3, access::write}});
+    op(4, {{0, access::read}, {3, access::read_write}});
+    op(1, {{0, access::write}, {2, access::read}});
+    op(2, {{1, access::accumulate}});
+    op(3, {{1, access::accumulate}});
+    op(5, {{0, access::read}, {1, access::read}, {2, access::read}, {3, access::read}});
+    op(1,
+       {{0, access::read_write}, {1, access::read_write}, {2, access::read_write}, {3, access::read_write}});
+  }
+};
+
+template <class Backend>
+class failing_backend : public testing::Test {};
+using backends = testing::Types<sim::backend, sim::point_mode_backend>;
+TYPED_TEST_SUITE(failing_backend, backends);
+
+TYPED_TEST(failing_backend, each_call_in_turn_and_every_conflict_stays_ordered) {
+  std::uint64_t total = 0;
+  {
+    scenario<TypeParam> clean;
+    clean.device.fail_call(std::nullopt);
+    clean.run();
+    total = clean.device.calls();
+    EXPECT_EQ(clean.thrown, 0U);
+  }
+  ASSERT_GT(total, 20U);
+  for (std::uint64_t n = 0; n < total; ++n) {
+    scenario<TypeParam> s;
+    s.device.fail_call(n);
+    s.run();
+    s.device.fail_call(std::nullopt);
+    // A commit that fails happens in a destructor: it is logged and counted, not thrown.
+    EXPECT_EQ(s.thrown + s.engine.stats().errors, 1U) << "call " << n;
+    if (s.engine.stats().errors == 0) {
+      s.device.run_all();
+      EXPECT_TRUE(
+          sim::check(s.device.log(), {.drop_each_wait = false, .trust_completion = false}).violations.empty())
+          << "call " << n;
+    }
+  }
+}
+
+TEST(failing_backend, waits_that_were_handed_over_before_the_failure_stay_known) {
+  sim::device device;
+  multi_stream<sim::backend> engine{device.backend(), test::options()};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  test::give(engine, {1}, {write(x)});
+  test::give(engine, {2}, {write(y)});
+  test::give(engine, {3}, {});
+  // Calls for the next op: early mark of stream 3, mark of 1, wait, mark of 2, wait. The last one fails.
+  device.fail_call(4);
+  EXPECT_THROW(test::give(engine, {3}, {read(x), read(y)}), sim::call_failed);
+  EXPECT_EQ(engine.cursor({3}), 1U);
+  EXPECT_EQ(engine.last_synced({3}, {1}), 1U);
+  EXPECT_EQ(engine.last_synced({3}, {2}), 0U);
+  EXPECT_EQ(test::waits_of(engine, {3}, {read(x), read(y)}), 1U);
+}
+
+TEST(failing_backend, a_stream_that_could_not_be_made_is_made_at_the_next_try) {
+  sim::device device;
+  multi_stream<sim::backend> engine{device.backend(), test::options()};
+  device.fail_call(0);
+  EXPECT_THROW(test::give(engine, {1}, {}), sim::call_failed);
+  EXPECT_EQ(engine.cursor({1}), 0U);
+  test::give(engine, {1}, {});
+  EXPECT_EQ(engine.cursor({1}), 1U);
+}
+
+TEST(failing_backend, an_object_whose_event_could_not_be_recorded_is_kept_until_the_end) {
+  bool destroyed = false;
+  sim::device device;
+  {
+    multi_stream<sim::backend> engine{device.backend(), test::options()};
+    {
+      auto op = engine.resolve(stream_id{1}, {});
+      device.launch(op.current(), {.label = "op", .touches = {}});
+    }
+    device.fail_call(0);
+    engine.retire(std::shared_ptr<void>(nullptr,
+                                        [&](void*) {
+                                          EXPECT_TRUE(device.has_run(0));
+                                          destroyed = true;
+                                        }),
+                  {1});
+    EXPECT_EQ(engine.stats().errors, 1U);
+    EXPECT_FALSE(destroyed);
+  }
+  EXPECT_TRUE(destroyed);
+}
+
+struct broken_backend : test::telling_backend {
+  event flush(stream&) { throw std::runtime_error("device lost"); }
+};
+
+TEST(failing_backend, an_engine_on_a_device_that_is_lost_can_be_destroyed) {
+  multi_stream<broken_backend> engine{broken_backend{}, test::options()};
+  const resource x = resource::token("x");
+  test::give(engine, {1}, {write(x)});
+  EXPECT_THROW(test::give(engine, {2}, {read(x)}), std::runtime_error);
+  EXPECT_THROW(engine.wait_all(), std::runtime_error);
+  EXPECT_FALSE(engine.shutdown(std::chrono::milliseconds(1)).complete());
+}
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,156 @@
+// When events are recorded, and which of them is waited for.
+
+#include "support.hpp"
+
+namespace braid {
+namespace {
+
+using test::give;
+using test::telling_backend;
+
+multi_stream_options with(mark_policy policy, bool deterministic = true) {
+  auto o = test::options();
+  o.marks = policy;
+  o.deterministic = deterministic;
+  return o;
+}
+
+TEST(marks, one_mark_serves_all_who_need_it) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::lazy)};
+  const resource x = resource::token("x");
+  give(engine, {1}, {write(x)});
+  for (const std::uint64_t s : {2, 3, 4}) give(engine, {s}, {read(x)});
+  EXPECT_EQ(engine.stats().marks, 1U);
+  EXPECT_EQ(engine.stats().marks_reused, 2U);
+}
+
+TEST(marks, an_old_mark_that_covers_the_need_is_used_instead_of_a_new_event_at_the_tail) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::lazy)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {2}, {read(x)});   // a mark at op 1
+  give(engine, {1}, {write(y)});  // the tail moves on
+  auto op = engine.resolve(stream_id{3}, {read(x)});
+  ASSERT_EQ(op.waits().waits.size(), 1U);
+  EXPECT_EQ(op.waits().waits[0].reached, 1U);
+  EXPECT_EQ(engine.stats().excess_orderings, 0U);
+}
+
+TEST(marks, a_lazy_mark_reaches_the_tail_and_the_excess_is_counted) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::lazy)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {1}, {write(y)});
+  auto op = engine.resolve(stream_id{2}, {read(x)});
+  EXPECT_EQ(op.waits().waits[0].cursor, 1U);
+  EXPECT_EQ(op.waits().waits[0].reached, 2U);
+  EXPECT_EQ(engine.stats().excess_orderings, 1U);
+}
+
+TEST(marks, eager_marks_follow_every_write) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::eager)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {1}, {write(y)});
+  auto op = engine.resolve(stream_id{2}, {read(x)});
+  EXPECT_EQ(op.waits().waits[0].reached, 1U);
+  EXPECT_EQ(engine.stats().marks_early, 1U);
+}
+
+TEST(marks, a_mark_is_recorded_early_where_the_resource_was_used_from_another_stream_before) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {2}, {read(x)});
+  give(engine, {1}, {write(x)});
+  give(engine, {1}, {write(y)});  // before this one, a mark
+  auto op = engine.resolve(stream_id{2}, {read(x)});
+  ASSERT_EQ(op.waits().waits.size(), 1U);
+  EXPECT_EQ(op.waits().waits[0].reached, op.waits().waits[0].cursor);
+}
+
+TEST(marks, a_label_teaches_when_each_op_writes_new_memory) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned)};
+  op_label produce("produce");
+  const resource other = resource::token("other");
+  for (int i = 0; i < 3; ++i) {
+    const resource fresh = resource::token("fresh");
+    { auto op = engine.resolve(stream_id{1}, produce, {write(fresh)}); }
+    give(engine, {1}, {write(other)});
+    auto op = engine.resolve(stream_id{2}, {read(fresh)});
+    ASSERT_EQ(op.waits().waits.size(), 1U);
+    const stream_wait& w = op.waits().waits[0];
+    if (i > 0) {
+      EXPECT_EQ(w.reached, w.cursor);
+    }
+  }
+  EXPECT_TRUE(produce.is_likely_shared());
+}
+
+TEST(marks, what_nobody_else_uses_any_more_stops_costing_events) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned)};
+  const resource x = resource::token("x");
+  give(engine, {1}, {write(x)});
+  give(engine, {2}, {read(x)});
+  for (int i = 0; i < 10; ++i) give(engine, {1}, {write(x)});
+  const std::uint64_t settled = engine.stats().marks;
+  for (int i = 0; i < 100; ++i) give(engine, {1}, {write(x)});
+  EXPECT_EQ(engine.stats().marks, settled);
+}
+
+TEST(marks, a_stream_is_marked_before_it_waits_for_another) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {2}, {write(y)});
+  give(engine, {1}, {read(y)});                       // marks op 1 of stream 1, then waits
+  auto op = engine.resolve(stream_id{3}, {read(x)});  // does not wait for stream 2
+  EXPECT_EQ(op.waits().waits[0].reached, 1U);
+  EXPECT_EQ(engine.last_synced({3}, {2}), 0U);
+}
+
+TEST(marks, what_is_known_to_be_complete_costs_no_wait) {
+  telling_backend backend;
+  multi_stream<telling_backend> engine{backend, with(mark_policy::lazy, false)};
+  const resource x = resource::token("x");
+  give(engine, {1}, {write(x)});
+  engine.wait(stream_id{1});
+  EXPECT_EQ(test::waits_of(engine, {2}, {read(x)}), 0U);
+  EXPECT_EQ(engine.stats().elided_complete, 1U);
+}
+
+TEST(marks, a_deterministic_engine_never_asks_for_completion) {
+  telling_backend backend;
+  multi_stream<telling_backend> engine{backend, with(mark_policy::learned, true)};
+  const resource x = resource::token("x");
+  for (int i = 0; i < 20; ++i) {
+    give(engine, {1}, {read_write(x)});
+    give(engine, {2}, {read_write(x)});
+  }
+  engine.wait(stream_id{1});
+  EXPECT_EQ(test::waits_of(engine, {3}, {read(x)}), 1U);
+  EXPECT_EQ(backend.told->queries, 0U);
+}
+
+TEST(marks, waits_beyond_64_slots_that_a_clock_may_have_forgotten_are_counted) {
+  auto o = test::options(200);
+  multi_stream<telling_backend> engine{telling_backend{}, o};
+  std::vector<resource> all;
+  for (std::uint64_t s = 0; s < 130; ++s) {
+    all.push_back(resource::token("r"));
+    give(engine, {s}, {write(all.back())});
+  }
+  const resource mine = resource::token("mine");
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t s = 1; s < 130; ++s) give(engine, {0}, {read(all[s])});
+  }
+  EXPECT_GT(engine.stats().waits_forgotten, 0U);
+}
+
+}  // namespace
+}  // namespace braid
