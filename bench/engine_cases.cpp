@@ -144,8 +144,8 @@ engine_case fan_in(const std::string& prefix, std::size_t width) {
 
 template <class Threading>
 void add_common(std::vector<engine_case>& all, const std::string& prefix) {
-  for (const std::size_t n : {0, 1, 3, 8}) all.push_back(own<Threading>(prefix, n));
-  for (const std::size_t n : {1, 3, 8}) all.push_back(known<Threading>(prefix, n));
+  for (const std::size_t n : {0U, 1U, 3U, 8U}) all.push_back(own<Threading>(prefix, n));
+  for (const std::size_t n : {1U, 3U, 8U}) all.push_back(known<Threading>(prefix, n));
   all.push_back(pair<Threading>(prefix + "pair", rotating, 0, 0));
   all.push_back(fan_in<Threading>(prefix, 8));
 }
@@ -184,15 +184,15 @@ std::vector<engine_case> engine_cases(const engine_options& options) {
   std::vector<engine_case> all;
   add_common<thread_safe>(all, "");
   add_common<externally_synchronised>(all, "external/");
-  for (const std::uint64_t n : {1'000, 100'000, 10'000'000}) {
+  for (const std::uint64_t n : {1'000U, 100'000U, 10'000'000U}) {
     if (options.quick && n > 100'000) continue;
     all.push_back(pair<thread_safe>(fmt::format("pair/ops/{}", n), 64, n, 0));
   }
-  for (const std::size_t n : {10, 1'000, 1'000'000}) {
+  for (const std::size_t n : {10U, 1'000U, 1'000'000U}) {
     if (options.quick && n > 1'000) continue;
     all.push_back(pair<thread_safe>(fmt::format("pair/resources/{}", n), n, 0, 0));
   }
-  for (const std::uint32_t n : {8, 128, 10'000}) {
+  for (const std::uint32_t n : {8U, 128U, 10'000U}) {
     all.push_back(pair<thread_safe>(fmt::format("pair/streams/{}", n), rotating, 0, n));
   }
   return all;

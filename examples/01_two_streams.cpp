@@ -9,10 +9,10 @@
 
 int main() {
   using namespace braid;
+  std::vector<int> x(8), y(8);  // before the engine: it finishes all submitted work when it goes
   sim::device device({.seed = 7});
   multi_stream<sim::backend> engine{device.backend()};
 
-  std::vector<int> x(8), y(8);
   const resource rx = resource::memory(sizeof(int) * x.size(), "x");
   const resource ry = resource::memory(sizeof(int) * y.size(), "y");
 

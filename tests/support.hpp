@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,14 @@ inline multi_stream_options options(std::uint32_t max_streams = 8) {
 /// Tells what it was told, and completes when it is let.
 struct telling_backend {
   struct state {
+    std::mutex mutex;
     std::vector<std::string> calls;
-    std::uint64_t streams = 0, flushes = 0, waits = 0, queries = 0;
+    std::atomic<std::uint64_t> streams{0}, flushes{0}, waits{0}, queries{0};
     std::atomic<bool> completes{true};
+    void note(std::string call) {
+      const std::scoped_lock lock(mutex);
+      calls.push_back(std::move(call));
+    }
   };
   struct stream {
     std::uint64_t number = 0;
@@ -39,15 +46,15 @@ struct telling_backend {
   std::shared_ptr<state> told = std::make_shared<state>();
 
   stream create_stream() {
-    told->calls.push_back("create");
+    told->note("create");
     return {told->streams++};
   }
   event flush(stream& s) {
-    told->calls.push_back("flush " + std::to_string(s.number));
+    told->note("flush " + std::to_string(s.number));
     return {told->flushes++};
   }
   void wait_event(stream& s, const event&) {
-    told->calls.push_back("wait " + std::to_string(s.number));
+    told->note("wait " + std::to_string(s.number));
     ++told->waits;
   }
   void wait_event_sync(const event&) {}

@@ -183,10 +183,8 @@ TEST(threads, notes_and_retires_from_many_threads) {
   {
     multi_stream<test::telling_backend> engine{gated_backend{}, test::options()};
     const resource x = resource::memory(64, "x");
-    std::mutex mutex;  // telling_backend itself is not made for threads
     on_threads(3, [&](unsigned thread) {
       for (int i = 0; i < 100; ++i) {
-        const std::scoped_lock lock(mutex);
         if (i % 10 == 0) engine.note(read(x), test::telling_backend::event{});
         test::give(engine, {thread}, {i % 5 == 0 ? write(x) : read(x)});
         engine.retire(std::shared_ptr<void>(nullptr, [&](void*) { ++destroyed; }), {thread});

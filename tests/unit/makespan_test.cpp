@@ -114,7 +114,7 @@ sim::point_mode_backend points(const sim::device& d) {
 
 TEST(makespan, early_marks_bring_events_within_a_twentieth_of_points) {
   std::vector<graph> graphs{fork_join(), stencil(), fft()};
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) graphs.push_back(random_graph(seed));
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) graphs.push_back(random_graph(seed));
   for (const graph& g : graphs) {
     const auto exact = static_cast<double>(makespan(g, points, mark_policy::learned));
     const auto early = static_cast<double>(makespan(g, events, mark_policy::learned));

@@ -19,7 +19,7 @@ TEST(marks, one_mark_serves_all_who_need_it) {
   multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::lazy)};
   const resource x = resource::token("x");
   give(engine, {1}, {write(x)});
-  for (const std::uint64_t s : {2, 3, 4}) give(engine, {s}, {read(x)});
+  for (const std::uint64_t s : {2U, 3U, 4U}) give(engine, {s}, {read(x)});
   EXPECT_EQ(engine.stats().marks, 1U);
   EXPECT_EQ(engine.stats().marks_reused, 2U);
 }

@@ -23,7 +23,7 @@ class every_pair_of_accesses : public testing::TestWithParam<hazard_case> {};
 
 TEST_P(every_pair_of_accesses, on_two_streams_waits_for_its_hazard_and_on_one_stream_for_nothing) {
   const hazard_case& c = GetParam();
-  for (const std::uint64_t second_stream : {1, 2}) {
+  for (const std::uint64_t second_stream : {1U, 2U}) {
     multi_stream<telling_backend> engine{telling_backend{}, options()};
     const resource x = resource::memory(64, "x");
     give(engine, {1}, {binding(x, c.first)});
@@ -140,7 +140,7 @@ TEST(multi_stream, wait_of_a_resource_waits_for_its_accesses_alone) {
 TEST(multi_stream, wait_all_throws_the_first_error_after_all_is_done) {
   sim::device device;
   multi_stream<sim::backend> engine{device.backend(), options()};
-  for (const std::uint64_t s : {1, 2, 3}) {
+  for (const std::uint64_t s : {1U, 2U, 3U}) {
     auto op = engine.resolve(stream_id{s}, {});
     device.launch(op.current(),
                   {.label = "op " + std::to_string(s), .touches = {}, .body = {}, .fails = s < 3});

@@ -94,7 +94,7 @@ TEST(origin_faults, no_event_is_made_for_each_flush_in_steady_state) {
   multi_stream<sim::backend> engine{device.backend(), options()};
   const resource x = resource::token("x");
   const auto round = [&] {
-    for (const std::uint64_t s : {1, 2}) {
+    for (const std::uint64_t s : {1U, 2U}) {
       auto op = engine.resolve(stream_id{s}, {read_write(x)});
       device.launch(op.current(), {.label = "op", .touches = {}});
     }
@@ -109,7 +109,7 @@ TEST(origin_faults, waits_come_in_the_order_of_the_streams_first_use) {
   for (int repeat = 0; repeat < 3; ++repeat) {
     multi_stream<telling_backend> engine{telling_backend{}, options(8)};
     std::vector<resource> all;
-    for (const std::uint64_t s : {5, 2, 7, 1}) {
+    for (const std::uint64_t s : {5U, 2U, 7U, 1U}) {
       all.push_back(resource::token("r"));
       give(engine, {s}, {write(all.back())});
     }

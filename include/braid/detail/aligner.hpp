@@ -111,7 +111,8 @@ class aligner {
     }
   }
 
-  /// Enters a foreign access; its lane's only cursor is 1.
+  /// Enters a foreign access; its lane's only cursor is 1. The stamp is held for the caller until a history
+  /// holds it.
   stamp* add_foreign(stamp_pool& stamps, typename B::event event) {
     const std::scoped_lock lock(foreign_mutex_);
     std::erase_if(foreign_, [](const foreign_access<B>& f) {
@@ -124,6 +125,7 @@ class aligner {
     const auto lane = static_cast<lane_id>(index_of(first_foreign_lane) + next_foreign_++);
     stamp* by = stamps.make_named(lane);
     foreign_.push_back({by, std::move(kept)});
+    by->retain();
     return by;
   }
   void release_foreign() noexcept {

@@ -158,6 +158,12 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
   std::uint64_t known = 0;
   std::uint32_t writes = 0;
   std::uint32_t i = 0;
+  bool wants_mark = false;
+  // A write where another slot was before has something to teach: it goes the long way.
+  const auto is_own = [&](const detail::point& p) __attribute__((always_inline)) {
+    ++same;
+    return p.lane == own;
+  };
   const auto is_known = [&](const detail::point& p) __attribute__((always_inline)) {
     if (p.lane == own) {
       ++same;
@@ -167,9 +173,10 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
     return clock.covers(p.lane, p.cursor);
   };
   for (const binding& b : bindings) {
-    detail::resource_state& r = *b.state;
-    if (!b.whole || &r <= previous || r.owner.load(std::memory_order_acquire) != arena) [[unlikely]]
+    detail::resource_state* const state = b.state;  // null is never whole
+    if (!b.whole || state <= previous || state->owner.load(std::memory_order_acquire) != arena) [[unlikely]]
       break;
+    detail::resource_state& r = *state;
     previous = &r;
     if (b.kind == access::read) {
       if (!locks_.try_lock_to_read(r)) [[unlikely]]
@@ -178,6 +185,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
           cursor, by, own, [&](const detail::point& p) __attribute__((always_inline)) {
             return (p.lane == own || r.crossed != 0) && is_known(p);
           });
+      wants_mark = wants_mark || r.score != 0;
       if constexpr (sync) r.lock.unlock();
       if (!entered) [[unlikely]]
         break;
@@ -185,7 +193,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
     } else {
       if (b.kind == access::accumulate || !locks_.try_lock_to_write(s, r)) [[unlikely]]
         break;
-      if (!r.is_quiet() || !r.past.is_free_to_write(is_known)) [[unlikely]] {
+      if (!r.is_quiet() || !r.past.is_free_to_write(is_own)) [[unlikely]] {
         if constexpr (sync) r.lock.unlock();
         break;
       }
@@ -203,6 +211,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
   }
   if (same != 0) s.elided_same_stream += same;
   if (known != 0) s.elided_known += known;
+  if (wants_mark && !points && marks_ == mark_policy::learned) s.mark_wanted = true;
   if (writes != 0) {
     for (std::uint32_t j = 0; j < i; ++j) {
       if (uses[j].exclusive) uses[j].state->past.write(cursor, by, own);
@@ -273,7 +282,7 @@ void multi_stream<B, T>::collect(slot_type& s, const binding& b, std::uint32_t i
       ++seen.same;
       return;
     }
-    if (why == hazard::read_after_write) r.note_crossed();
+    r.note_crossed();
     if (s.known.covers(p.lane, p.cursor)) [[likely]] {
       ++seen.known;
       return;
@@ -307,11 +316,11 @@ void multi_stream<B, T>::enter(slot_type& s, const binding& b, op_label* label) 
   if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, points ? s.now : s.name, s.lane)) [[unlikely]] {
     ++s.coarsened;
   }
-  if (b.kind == access::read) return;
-  r.note_written(label);
+  if (b.kind != access::read) r.note_written(label);
   if constexpr (points) return;
   if (marks_ == mark_policy::learned) {
-    s.mark_wanted = s.mark_wanted || r.score > 0 || (label != nullptr && label->is_likely_shared());
+    const bool output_is_shared = b.kind != access::read && label != nullptr && label->is_likely_shared();
+    s.mark_wanted = s.mark_wanted || r.score > 0 || output_is_shared;
   } else {
     s.mark_wanted = marks_ == mark_policy::eager;
   }
@@ -597,6 +606,8 @@ void multi_stream<B, T>::note(const binding& b, typename B::event event) {
   locks_.check(b, 0);
   if (b.state->owner.load(std::memory_order_acquire) != arena_.get()) locks_.own(*b.state);
   detail::stamp* by = aligner_.add_foreign(foreign_stamps_, std::move(event));
+  const auto give_back = [](detail::stamp* held) { held->release(); };
+  const std::unique_ptr<detail::stamp, decltype(give_back)> held(by, give_back);
   const locked lock(b.state->lock);
   if (b.state->handed_on) detail::throw_handed_on(*b.state);
   b.state->past.add(b.kind, b.range.offset, b.range.end(), 1, by, by->lane());

@@ -26,8 +26,8 @@ struct alignas(64) resource_state {
   spin_lock lock;
   std::atomic<std::uint16_t> writers_waiting{0};  // new readers stay off while it is not 0
   bool handed_on = false;
-  std::uint8_t crossed : 1 = 0;  // a slot other than the writer's used what `writer` wrote
-  std::uint8_t score : 7 = 0;    // above 0: what is written here tends to be used from other slots
+  std::uint8_t crossed : 1 = 0;              // since the last write, a slot met an access of another one here
+  std::uint8_t score : 7 = 0;                // above 0: other slots tend to need what is done here
   std::atomic<stamp_arena*> owner{nullptr};  // the engine's; set once, by the first op
   history past;
   op_label* writer = nullptr;
