@@ -37,7 +37,10 @@ nlohmann::json run_engine_bench(const engine_options& options,
 
   nlohmann::json out;
   out["machine"] = machine();
-  // Instructions first: their children are forked from a process without threads.
+  // Memory first, in a process that has freed nothing yet.
+  if (options.filter.empty() || options.filter == "memory") out["memory"] = measure_memory(options);
+  progress(++done, steps);
+  // Then instructions: their children are forked from a process without threads.
   std::vector<std::optional<double>> instructions;
   for (const engine_case& c : cases) {
     instructions.push_back(c.single_thread ? instructions_per_call(c.make()) : std::nullopt);
@@ -61,8 +64,8 @@ nlohmann::json run_engine_bench(const engine_options& options,
         const auto start = std::chrono::steady_clock::now();
         bodies[i](n);
         const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-        rows[i].ns.push_back(took.count() / static_cast<double>(n));
         rows[i].allocations += allocations() - before;
+        rows[i].ns.push_back(took.count() / static_cast<double>(n));
         rows[i].calls += n;
       }
     }
@@ -82,8 +85,6 @@ nlohmann::json run_engine_bench(const engine_options& options,
   }
   if (options.filter.empty() || options.filter == "threads")
     out["two_threads"] = measure_two_threads(options);
-  progress(++done, steps);
-  if (options.filter.empty() || options.filter == "memory") out["memory"] = measure_memory(options);
   progress(++done, steps);
   return out;
 }

@@ -158,6 +158,7 @@ class multi_stream final : private detail::gate_keeper {
   using slot_type = detail::slot<B>;
   using locked = detail::scoped_lock<sync>;
 
+  enum class plainly : std::uint8_t { given, not_in_order, not_plain };
   struct tally {
     std::uint64_t same = 0;
     std::uint64_t known = 0;
@@ -169,7 +170,9 @@ class multi_stream final : private detail::gate_keeper {
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
   [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
-  [[gnu::always_inline]] inline bool give_plainly(slot_type& s, std::span<const binding> bindings) noexcept;
+  [[gnu::always_inline]] inline plainly give_plainly(slot_type& s,
+                                                     std::span<const binding> bindings) noexcept;
+  [[gnu::noinline]] bool give_in_order(slot_type& s, std::span<const binding> bindings);
   [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
   void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
   void add_need(slot_type& s, const detail::point& p, hazard why, std::uint32_t binding_index,

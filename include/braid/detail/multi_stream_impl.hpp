@@ -136,17 +136,26 @@ void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const bin
     s.aligned.waits.clear();
     s.aligned_is_stale = false;
   }
-  if (label != nullptr || !give_plainly(s, bindings)) [[unlikely]]
-    give_at_length(s, label, bindings);
+  if (label == nullptr) [[likely]] {
+    switch (give_plainly(s, bindings)) {
+      case plainly::given: return;
+      case plainly::not_in_order:
+        if (give_in_order(s, bindings)) return;
+        break;
+      case plainly::not_plain: break;
+    }
+  }
+  give_at_length(s, label, bindings);
 }
 
 // The short way, for bindings that are all plain, in the order of their addresses and in no need of a wait:
 // no memory is taken, nothing throws. False if one of them is not like that: then nothing is held or entered,
 // and the op is still to be given.
 template <event_stream_backend B, class T>
-bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bindings) noexcept {
+auto multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bindings) noexcept -> plainly {
   if (bindings.size() > s.use_capacity || marks_ == mark_policy::eager) [[unlikely]]
-    return false;
+    return plainly::not_plain;
+  plainly outcome = plainly::not_plain;
   const detail::lane_id own = s.lane;
   const std::uint64_t cursor = s.cursor;
   detail::stamp* const by = points ? s.now : s.name;
@@ -174,8 +183,12 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
   };
   for (const binding& b : bindings) {
     detail::resource_state* const state = b.state;  // null is never whole
-    if (!b.whole || state <= previous || state->owner.load(std::memory_order_acquire) != arena) [[unlikely]]
+    if (!b.whole || state->owner.load(std::memory_order_acquire) != arena) [[unlikely]]
       break;
+    if (state <= previous) [[unlikely]] {
+      outcome = plainly::not_in_order;
+      break;
+    }
     detail::resource_state& r = *state;
     previous = &r;
     if (b.kind == access::read) {
@@ -207,7 +220,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
     // Whoever takes locks in the order of the addresses may not be a reader already: writers would wait for
     // it.
     if (i > writes) take_back_readers(s, bindings.first(i));
-    return false;
+    return outcome;
   }
   if (same != 0) s.elided_same_stream += same;
   if (known != 0) s.elided_known += known;
@@ -217,7 +230,12 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
       if (uses[j].exclusive) uses[j].state->past.write(cursor, by, own);
     }
   }
-  return true;
+  return plainly::given;
+}
+
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_in_order(slot_type& s, std::span<const binding> bindings) {
+  return give_plainly(s, s.in_order(bindings)) == plainly::given;
 }
 
 // The long way: any binding, with its waits.

@@ -14,6 +14,7 @@
 #include "braid/detail/resource_state.hpp"
 #include "braid/detail/retired.hpp"
 #include "braid/detail/stamp.hpp"
+#include "braid/resource.hpp"
 #include "braid/stream_stats.hpp"
 
 namespace braid::detail {
@@ -86,6 +87,7 @@ struct slot final : open_op {
   std::unique_ptr<use[]> use_list;  // the op's resources, in address order
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
+  std::vector<binding> sorted;
   std::vector<need> needs;
   std::vector<planned_wait<B>> plan;
   alignment aligned;
@@ -135,6 +137,17 @@ struct slot final : open_op {
   }
 
   [[nodiscard]] std::span<const use> all_uses() const noexcept { return {use_list.get(), use_count}; }
+  /// A copy of the bindings in the order of their resources' addresses.
+  [[nodiscard]] std::span<const binding> in_order(std::span<const binding> bindings) {
+    sorted.assign(bindings.begin(), bindings.end());
+    for (std::size_t i = 1; i < sorted.size(); ++i) {  // few
+      const binding each = sorted[i];
+      std::size_t at = i;
+      for (; at > 0 && sorted[at - 1].state > each.state; --at) sorted[at] = sorted[at - 1];
+      sorted[at] = each;
+    }
+    return sorted;
+  }
   /// Room for `count` uses; none are listed yet.
   [[nodiscard]] use* room_for_uses(std::size_t count) {
     if (count > use_capacity) [[unlikely]] {
