@@ -43,7 +43,7 @@ std::optional<std::uint64_t> count_steps(const std::function<void(std::uint64_t)
 
 std::optional<double> instructions_per_call(const std::function<void(std::uint64_t n)>& calls) {
   constexpr std::uint64_t few = 4;
-  constexpr std::uint64_t many = 36;
+  constexpr std::uint64_t many = 20;
   const auto base = count_steps(calls, few);
   const auto more = count_steps(calls, many);
   if (!base || !more) return std::nullopt;
