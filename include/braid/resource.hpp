@@ -65,10 +65,10 @@ class resource {
 /// A resource with an access: what an operation says of itself. Refers to the resource without owning it;
 /// the handle has to live until the op is resolved, and a guard keeps it alive from then on.
 struct binding {
-  binding(const resource& r, access kind_, std::uint32_t tag_ = 0) noexcept
-      : state(r.state_), range{0, r.size()}, tag(tag_), kind(kind_), whole(range.size != 0) {}
-  binding(const resource& r, access kind_, byte_range range_, std::uint32_t tag_ = 0) noexcept
-      : state(r.state_), range(range_), tag(tag_), kind(kind_), whole(false) {}
+  binding(const resource& r, access how, std::uint32_t group = 0) noexcept
+      : state(r.state_), range{0, r.size()}, tag(group), kind(how), whole(range.size != 0) {}
+  binding(const resource& r, access how, byte_range part, std::uint32_t group = 0) noexcept
+      : state(r.state_), range(part), tag(group), kind(how), whole(false) {}
 
   detail::resource_state* state;
   byte_range range;

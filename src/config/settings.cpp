@@ -205,7 +205,10 @@ settings settings::load(const fs::path& from, const environment& env) {
 }
 
 const settings& settings::process() {
-  static const settings s = load(fs::current_path(), [](const char* name) { return std::getenv(name); });
+  const auto variable = [](const char* name) -> const char* {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once; braid never sets a variable
+  };
+  static const settings s = load(fs::current_path(), variable);
   return s;
 }
 

@@ -9,7 +9,7 @@ namespace braid {
 template <event_stream_backend B, class T>
 multi_stream<B, T>::multi_stream(B backend, multi_stream_options options)
     : backend_(std::move(backend)),
-      log_(options.logger ? std::move(options.logger) : logger::process()),
+      log_(options.logger ? options.logger : logger::process()),
       foreign_stamps_(arena_->add_pool(detail::first_foreign_lane, sync)),
       pool_(options.max_streams.value_or(settings::process().max_streams.value),
             options.special_streams.value_or(settings::process().special_streams.value)),

@@ -56,13 +56,9 @@ struct planned_wait {
 /// A stream with all that the engine knows of it.
 template <class B>
 struct slot final : open_op {
-  slot(lane_id lane_, stream_id id_, typename B::stream stream_, stamp_pool& stamps_)
-      : lane(lane_),
-        stream(std::move(stream_)),
-        name(stamps_.name()),
-        stamps(stamps_),
-        now(stamps_.make(known)) {
-    ids.push_back({1, id_});
+  slot(lane_id number, stream_id first_id, typename B::stream made, stamp_pool& from)
+      : lane(number), stream(std::move(made)), name(from.name()), stamps(from), now(from.make(known)) {
+    ids.push_back({1, first_id});
     (void)room_for_uses(8);
   }
   ~slot() { now->release(); }
