@@ -215,8 +215,8 @@ class multi_stream final : private detail::gate_keeper {
   const bool deterministic_;
   detail::aligner<B, sync> aligner_;
   detail::op_locks<B, sync> locks_;
-  std::optional<detail::in_flight> in_flight_;
-  std::atomic<bool> is_special_{false};  // limited or closed: every op has to look closer
+  std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set
+  std::atomic<bool> is_special_{false};           // limited or closed: every op has to look closer
   std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> retired_{0};
   std::atomic<std::uint64_t> errors_{0};

@@ -280,7 +280,7 @@ class aligner {
 
   bool is_mark_complete(slot_type& s, const mark<B>& m) {
     try {
-      if (!backend_.is_complete(*m.event)) return false;
+      if (!backend_.is_complete(m.recorded())) return false;
     } catch (const execution_error& e) {
       log_failure(s, e);  // over, if not well: who reads the data learns of it elsewhere
     }
@@ -329,7 +329,7 @@ class aligner {
       } else {
         ++s.marks_reused;
       }
-      backend_.wait_event(s.stream, *p.m->event);
+      backend_.wait_event(s.stream, p.m->recorded());
       p.reached = p.m->cursor;
       s.known.learn(p.n.lane, p.m->cursor);
       s.known.learn(*p.m->clock, s.lane);

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,6 +23,12 @@ struct mark {
   std::atomic<std::uint32_t> refs{0};      // the list's, and each waiter's and retired object's outside it
   mark* next = nullptr;                    // in a free list
   std::atomic<mark*>* home = nullptr;      // where the last holder outside the lists puts it
+
+  /// The event of a mark that was recorded.
+  [[nodiscard]] const typename B::event& recorded() const noexcept {
+    if (!event) std::terminate();  // a mark for a point: nobody may wait on its event
+    return *event;
+  }
 
   void retain() noexcept { refs.fetch_add(1, std::memory_order_relaxed); }  // under the list's lock
   /// By a holder outside the lists, on any thread. What the mark holds is given back by the next user of

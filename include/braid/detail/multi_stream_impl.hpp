@@ -21,7 +21,7 @@ multi_stream<B, T>::multi_stream(B backend, multi_stream_options options)
   const std::uint64_t ops = options.ops_in_flight.value_or(settings::process().ops_in_flight.value);
   const std::uint64_t bytes = options.bytes_in_flight.value_or(settings::process().bytes_in_flight.value);
   if (ops != 0 || bytes != 0) {
-    in_flight_.emplace(ops, bytes);
+    in_flight_ = std::make_unique<detail::in_flight>(ops, bytes);
     is_special_.store(true, std::memory_order_relaxed);
   }
 }
@@ -554,7 +554,7 @@ void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
     const auto give_back = [](detail::mark<B>* held) { held->release(); };
     const std::unique_ptr<detail::mark<B>, decltype(give_back)> held(m, give_back);
     try {
-      backend_.wait_event_sync(*m->event);
+      backend_.wait_event_sync(m->recorded());
     } catch (const execution_error&) {
       aligner_.note_complete(*m);  // over, if not well
       throw;
