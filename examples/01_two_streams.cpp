@@ -1,35 +1,22 @@
-// Two streams share two buffers. The program says what each op reads and writes; the engine inserts the waits
-// and can tell why. The device is simulated: it runs the streams in a legal order of its own.
-
-#include <braid/multi_stream.hpp>
-#include <braid/sim.hpp>
+#include <algorithm>
+#include <braid/cpu.hpp>
 #include <iostream>
 #include <numeric>
-#include <vector>
 
 int main() {
-  using namespace braid;
-  std::vector<int> x(8), y(8);  // before the engine: it finishes all submitted work when it goes
-  sim::device device({.seed = 7});
-  multi_stream<sim::backend> engine{device.backend()};
+  braid::cpu::runtime rt({.deterministic = true});  // the same waits every time
+  const auto x = rt.make_buffer<int>(8, "x"), y = rt.make_buffer<int>(8, "y");
+  const braid::stream_id one{1}, two{2};
 
-  const resource rx = resource::memory(sizeof(int) * x.size(), "x");
-  const resource ry = resource::memory(sizeof(int) * y.size(), "y");
-
-  const auto submit = [&](stream_id stream, const char* label, std::initializer_list<binding> bindings,
-                          auto body) {
-    auto op = engine.resolve(stream, bindings);
-    device.launch(op.current(), {.label = label, .touches = {}, .body = body});
-    std::cout << label << " on stream " << to_string(stream) << ": " << to_string(op.waits());
-  };
-
-  submit({1}, "fill ", {write(rx)}, [&] { std::iota(x.begin(), x.end(), 1); });
-  submit({2}, "scale", {read(rx), write(ry)}, [&] {
-    for (std::size_t i = 0; i < x.size(); ++i) y[i] = 10 * x[i];
+  rt.submit(one, "fill", write(x), [](std::span<int> out) { std::iota(out.begin(), out.end(), 1); });
+  rt.submit(two, "scale", read(x), write(y), [](std::span<const int> in, std::span<int> out) {
+    std::ranges::transform(in, out.begin(), [](int v) { return 10 * v; });
   });
-  submit({1}, "clear", {write(rx)}, [&] { x.assign(x.size(), 0); });  // not before scale has read x
+  rt.submit(one, "clear", write(x), [](std::span<int> out) { std::ranges::fill(out, 0); });
 
-  engine.wait(ry);
-  std::cout << "y[7] = " << y[7] << '\n';
-  return y[7] == 80 ? 0 : 1;
+  const std::vector<int> host = rt.read(y).get();
+  const auto waits = [did = rt.stats().streams](braid::hazard why) { return did.waits_for(why); };
+  std::cout << "y[7] = " << host[7] << "\nscale waits for fill: " << waits(braid::hazard::read_after_write)
+            << ", clear waits for scale: " << waits(braid::hazard::write_after_read) << '\n';
+  return host[7] == 80 ? 0 : 1;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace braid {
 
@@ -9,6 +11,21 @@ namespace braid {
 class execution_error : public std::runtime_error {
  public:
   explicit execution_error(const std::string& reason) : std::runtime_error(reason) {}
+};
+
+/// An operation failed or was cancelled: it carries the label of the op that failed, also where somebody else
+/// asked, for data that was to come from it.
+class op_error : public execution_error {
+ public:
+  op_error(std::string label, const std::string& reason, std::exception_ptr cause)
+      : execution_error(reason), label_(std::move(label)), cause_(std::move(cause)) {}
+  [[nodiscard]] const std::string& label() const noexcept { return label_; }
+  /// What the op's body threw; null if it was cancelled.
+  [[nodiscard]] const std::exception_ptr& cause() const noexcept { return cause_; }
+
+ private:
+  std::string label_;
+  std::exception_ptr cause_;
 };
 
 /// What a program did that it may not do. One value for each kind of misuse, so that tests and callers
@@ -26,6 +43,10 @@ enum class misuse {
   conflicting_bindings,  ///< one resource bound twice in conflict in one operation
   inside_guard,          ///< a resolve or a wait while this thread holds a guard of the same engine
   after_shutdown,        ///< use of an engine that was shut down
+  inside_body,           ///< a submit or a wait inside the body of an operation
+  never_written,         ///< reading bytes that nothing ever wrote
+  overlapping_adopt,     ///< adopting memory that was adopted before
+  bad_size,              ///< a size that does not fit: of another length, or too large
   bad_settings,          ///< braid.toml, an environment variable or an option is wrong
 };
 

@@ -151,6 +151,49 @@ class multi_stream final : private detail::gate_keeper {
   [[nodiscard]] stream_stats stats() const;
   [[nodiscard]] B& backend() noexcept { return backend_; }
 
+  // For a runtime on top, which knows slots by their lanes.
+  /// Makes the stream on first use.
+  [[nodiscard]] detail::lane_id lane_of(stream_id id) {
+    const slot_type* s = pool_.find(id);
+    return s != nullptr ? s->lane : slot_of(id).lane;
+  }
+  /// The id that the slot was made for.
+  [[nodiscard]] stream_id id_of(detail::lane_id lane) const noexcept { return pool_.lane(lane).first_id; }
+  [[nodiscard]] typename B::stream& stream_of(detail::lane_id lane) noexcept {
+    return pool_.lane(lane).stream;
+  }
+  [[nodiscard]] std::uint64_t cursor_of(detail::lane_id lane) const noexcept {
+    return pool_.lane(lane).committed.load(std::memory_order_acquire);  // pairs with commit()
+  }
+  /// Whether the op is known to be over, well or not, or turns out to be. Never blocks.
+  [[nodiscard]] bool is_over(detail::lane_id lane, std::uint64_t cursor) noexcept;
+  /// Likewise, without asking the backend.
+  [[nodiscard]] bool is_known_over(detail::lane_id lane, std::uint64_t cursor) const noexcept {
+    return pool_.lane(lane).is_complete(cursor);
+  }
+  /// The last op of the slot that is known to be over.
+  [[nodiscard]] std::uint64_t known_over(detail::lane_id lane) const noexcept {
+    return pool_.lane(lane).completed.load(std::memory_order_relaxed);
+  }
+  /// What the slot knows to come before its next op.
+  [[nodiscard]] detail::stamp_handle knowledge_of(detail::lane_id lane) const;
+  /// Blocks until the op is over. Throws execution_error if it failed.
+  void wait(detail::lane_id lane, std::uint64_t cursor) {
+    expect_outside_guards("wait()");
+    host_wait(pool_.lane(lane), cursor);
+  }
+  void wait(detail::resource_state& r);
+  /// As note(), also where this thread holds a guard of an op that only reads the resource.
+  void note_inside_guard(const binding& b, typename B::event event);
+  /// Destroys the object after the op at a point of some history, which may be foreign, on the braid thread.
+  void retire(detail::retired object, const detail::point& after);
+  /// The object is destroyed soon, on the braid thread.
+  void post(detail::retired object) {
+    retired_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+    retirer_.add(detail::first_foreign_lane, nullptr, std::move(object));
+  }
+  [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
+
  private:
   friend class resolved_streams<B, Threading>;
   static constexpr bool sync = Threading::synchronised;
@@ -202,7 +245,13 @@ class multi_stream final : private detail::gate_keeper {
 
   // Of the retire thread.
   bool is_open(void* gate) noexcept override;
-  void forget(void* gate) noexcept override { static_cast<detail::mark<B>*>(gate)->release(); }
+  void forget(void* gate) noexcept override;
+  // A gate is a mark, or, with its lowest bit set, the event of a foreign access.
+  using foreign_gate = std::shared_ptr<typename B::event>;
+  static foreign_gate* as_foreign(void* gate) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(gate);
+    return (bits & 1) != 0 ? reinterpret_cast<foreign_gate*>(bits - 1) : nullptr;
+  }
 
   // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they
   // refer to (unless a resource is left), then the backend.

@@ -52,6 +52,12 @@ class resource {
   /// that uses this resource. From then on binding this handle throws.
   resource hand_on(std::string_view name);
 
+  /// One more handle of a resource that some handle keeps alive.
+  static resource share(detail::resource_state* state) noexcept {
+    detail::retain(state);
+    return resource(state);
+  }
+
   friend bool operator==(const resource&, const resource&) noexcept = default;
 
  private:
@@ -69,6 +75,9 @@ struct binding {
       : state(r.state_), range{0, r.size()}, tag(group), kind(how), whole(range.size != 0) {}
   binding(const resource& r, access how, byte_range part, std::uint32_t group = 0) noexcept
       : state(r.state_), range(part), tag(group), kind(how), whole(false) {}
+
+  binding(detail::resource_state* of, access how, byte_range part, bool all, std::uint32_t group = 0) noexcept
+      : state(of), range(part), tag(group), kind(how), whole(all) {}
 
   detail::resource_state* state;
   byte_range range;

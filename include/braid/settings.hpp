@@ -24,6 +24,15 @@ enum class mark_policy : std::uint8_t {
 
 const char* to_string(mark_policy policy) noexcept;
 
+/// Which stream an op goes to when none is named.
+enum class placement : std::uint8_t {
+  automatic,   ///< behind the op that it has to follow where nothing else is queued there, else a free stream
+  per_thread,  ///< the submitting thread's own
+  single,      ///< one for all
+};
+
+const char* to_string(placement where) noexcept;
+
 /// A value and where it came from: "default", "FILE:LINE", "BRAID_...".
 template <class T>
 struct setting {
@@ -36,6 +45,10 @@ struct settings {
   setting<std::uint32_t> special_streams{1};
   setting<mark_policy> marks{mark_policy::learned};
   setting<bool> deterministic{false};
+  setting<placement> placed{placement::automatic};
+  setting<std::uint32_t> workers{0};  ///< 0: the cores of this process
+  setting<bool> pin_workers{false};
+  setting<std::uint64_t> memory_limit{0};     ///< of each pool; 0: no limit
   setting<std::uint64_t> ops_in_flight{0};    ///< 0: no limit
   setting<std::uint64_t> bytes_in_flight{0};  ///< 0: no limit
   setting<std::string> log_to{"stderr"};

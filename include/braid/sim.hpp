@@ -10,7 +10,9 @@
 
 #include "braid/access.hpp"
 #include "braid/backend.hpp"
+#include "braid/detail/runtime_base.hpp"
 #include "braid/error.hpp"
+#include "braid/memory.hpp"
 
 // A simulated device. It runs streams in virtual time, in any legal order, chosen by a seed; it keeps a log
 // of all that it was told; and check() finds, from that log alone, every pair of conflicting accesses that is
@@ -135,7 +137,28 @@ class backend {
   void wait_event_sync(const event& e);
   bool is_complete(const event& e);
 
+  /// Asking runs the device on, and bodies may free buffers: a pool may not ask while it holds its lock.
+  static constexpr bool runs_bodies_when_asked = true;
+
+  // What a runtime needs: memory of this machine, and ops that say what they touch.
+  template <class F>
+  void launch(stream& s, std::uint64_t cursor, F&& f) {
+    using frame = std::decay_t<F>;
+    auto kept = std::make_shared<frame>(std::forward<F>(f));
+    op what{.label = *kept->info(cursor).label, .touches = {}};
+    for (const braid::detail::touched& t : kept->held.touches()) what.touches.push_back(touch_of(t));
+    what.body = [kept = std::move(kept), cursor]() mutable {
+      (*kept)(cursor);
+      kept.reset();  // the log outlives the op
+    };
+    enqueue(s, std::move(what));
+  }
+  [[nodiscard]] std::shared_ptr<memory_source> memory() const { return std::make_shared<system_source>(); }
+  [[nodiscard]] std::shared_ptr<memory_source> staging() const { return memory(); }
+
  protected:
+  static touch touch_of(const braid::detail::touched& t) noexcept;
+  void enqueue(stream& s, op what);
   std::shared_ptr<device_state> device_;
 };
 

@@ -22,6 +22,15 @@ const char* to_string(mark_policy policy) noexcept {
   return "unknown";
 }
 
+const char* to_string(placement where) noexcept {
+  switch (where) {
+    case placement::automatic: return "automatic";
+    case placement::per_thread: return "per_thread";
+    case placement::single: return "single";
+  }
+  return "unknown";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,6 +46,10 @@ void each_setting(Settings& s, Visit&& visit) {
   visit("streams.special", s.special_streams, "streams beside the regular ones");
   visit("streams.marks", s.marks, "when events are recorded: learned, eager or lazy");
   visit("streams.deterministic", s.deterministic, "never consult completion: the same waits every time");
+  visit("streams.placement", s.placed, "where ops without a stream go: automatic, per_thread or single");
+  visit("cpu.workers", s.workers, "threads that run ops, a waiting one included; 0 is the cores of this process");
+  visit("cpu.pin_workers", s.pin_workers, "each worker stays on a core of its own");
+  visit("memory.limit", s.memory_limit, "bytes that a pool may reserve; 0 is no limit");
   visit("limits.ops_in_flight", s.ops_in_flight, "submitters wait beyond this; 0 is no limit");
   visit("limits.bytes_in_flight", s.bytes_in_flight, "submitters wait beyond this; 0 is no limit");
   visit("log.to", s.log_to, "stdout, stderr or a file");
@@ -89,6 +102,8 @@ std::string names_of(std::initializer_list<Enum> values) {
 
 constexpr std::initializer_list<log_level> log_levels = {log_level::disabled, log_level::basic,
                                                          log_level::full};
+constexpr std::initializer_list<placement> placements = {placement::automatic, placement::per_thread,
+                                                         placement::single};
 constexpr std::initializer_list<mark_policy> mark_policies = {mark_policy::learned, mark_policy::eager,
                                                               mark_policy::lazy};
 
@@ -113,6 +128,8 @@ T parse_text(std::string_view text, const std::string& where) {
     return parse_name(text, log_levels, where);
   } else if constexpr (std::is_same_v<T, mark_policy>) {
     return parse_name(text, mark_policies, where);
+  } else if constexpr (std::is_same_v<T, placement>) {
+    return parse_name(text, placements, where);
   } else {
     T number{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

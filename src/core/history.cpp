@@ -6,6 +6,17 @@
 
 namespace braid::detail {
 
+namespace {
+// put() takes the point for the newest of its lane; points of two resources or ranges come in any order.
+void put_newest(point_set& into, const point& p) {
+  const point* known = into.find(p.lane);
+  if (known == nullptr || known->cursor < p.cursor) into.put(p);
+}
+void put_newest(point_set& into, const point_set& all) {
+  for (const point& p : all) put_newest(into, p);
+}
+}  // namespace
+
 void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {
   if (is_open_group(wanted)) {
     last.put(cursor, by, lane);
@@ -15,7 +26,7 @@ void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, st
   before_is = readers.empty() ? after_last(access::accumulate)
               : inherited     ? hazard::reuse
                               : hazard::write_after_read;
-  if (merged) readers.put(last);
+  if (merged) put_newest(readers, last);
   point_set& comes_before = readers.empty() ? last : readers;
   before->clear();
   before->swap(comes_before);
@@ -43,8 +54,8 @@ history::segment history::segment::split_off(std::uint64_t at) {
 
 void history::segment::absorb(const segment& other) {
   end = other.end;
-  last.put(other.last);
-  readers.put(other.readers);
+  put_newest(last, other.last);
+  put_newest(readers, other.readers);
   // An open group stops being one; what it came before is covered by its members.
   is = is == content::untouched && other.is == content::untouched ? content::untouched : content::written;
   if (before) before->clear();
@@ -116,6 +127,53 @@ void history::hand_on() noexcept {
   };
   if (!many_) return inherit(one_);
   for (segment& s : *many_) inherit(s);
+}
+
+void history::clear() noexcept {
+  one_.end = extent();
+  many_.reset();
+  one_.last.clear();
+  one_.readers.clear();
+  if (one_.before) one_.before->clear();
+  one_.is = content::untouched;
+  one_.inherited = one_.merged = false;
+}
+
+void history::fold() {
+  const auto gather = [](const segment& s, point_set& into) {
+    put_newest(into, s.readers);
+    if (s.readers.empty() || s.merged) put_newest(into, s.last);
+  };
+  if (many_) {
+    segment all;
+    for (const segment& s : *many_) gather(s, all.last);
+    all.end = extent();
+    one_ = std::move(all);
+    many_.reset();
+  } else if (!one_.readers.empty()) {
+    if (one_.merged) put_newest(one_.readers, one_.last);
+    one_.last.swap(one_.readers);
+    one_.readers.clear();
+  }
+  if (one_.before) one_.before->clear();
+  one_.is = one_.last.empty() ? content::untouched : content::written;
+  one_.inherited = !one_.last.empty();
+  one_.merged = false;
+}
+
+void history::join(const history& other) {
+  fold();
+  other.needs(access::write, 0, {0, ~std::uint64_t{0}}, true,
+              [&](const point& p, hazard) { put_newest(one_.last, p); });
+  if (one_.last.empty()) return;
+  one_.is = content::written;
+  one_.inherited = true;
+}
+
+history history::copy() const {
+  history made(extent());
+  made.join(*this);
+  return made;
 }
 
 }  // namespace braid::detail

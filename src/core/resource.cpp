@@ -14,6 +14,10 @@ namespace {
 std::atomic<std::uint64_t> next_resource_id{1};
 }
 
+std::uint64_t reserve_resource_ids(std::uint64_t count) noexcept {
+  return next_resource_id.fetch_add(count, std::memory_order_relaxed);  // only unique, orders nothing
+}
+
 resource_state::resource_state(std::uint64_t bytes, std::string text)
     : past(bytes),
       size(bytes),
@@ -24,6 +28,7 @@ resource_state::~resource_state() {
   stamp_arena* arena = owner.load(std::memory_order_acquire);
   past = history(0);  // gives its stamps back while their memory is there
   if (arena != nullptr) arena->release();
+  delete attached.load(std::memory_order_acquire);
 }
 
 void dispose(resource_state* state) noexcept {

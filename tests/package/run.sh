@@ -20,6 +20,28 @@ PKG_CONFIG_PATH=$pc "$compiler" -std=c++20 "$here/main.cpp" -o "$work/by_pkg_con
   $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs braid)
 "$work/by_pkg_config"
 
+# The library is static: what it is built on has to be linked as well, both ways.
+mkdir "$work/cores"
+cat >"$work/cores/main.cpp" <<'CPP'
+#include <braid/detail/cores.hpp>
+int main() { return braid::detail::cores_of_process().usable >= 1 ? 0 : 1; }
+CPP
+cat >"$work/cores/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(cores LANGUAGES CXX)
+find_package(braid REQUIRED)
+add_executable(cores main.cpp)
+target_link_libraries(cores PRIVATE braid::braid)
+CMAKE
+cmake -S "$work/cores" -B "$work/cores/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/cores/build" >/dev/null
+"$work/cores/build/cores"
+# shellcheck disable=SC2046
+"$compiler" -std=c++20 "$work/cores/main.cpp" -o "$work/cores/by_pkg_config" \
+  $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs braid)
+"$work/cores/by_pkg_config"
+
 mkdir "$work/sub"
 cat >"$work/sub/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.25)

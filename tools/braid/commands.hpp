@@ -8,5 +8,10 @@ namespace braid::tool {
 void add_verify(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_config(CLI::App& app, int& status);
+void add_info(CLI::App& app, int& status);
+
+/// Each adds a subcommand of `bench`.
+void add_bench_memory(CLI::App& bench, int& status);
+void add_bench_tasks(CLI::App& bench, int& status);
 
 }  // namespace braid::tool

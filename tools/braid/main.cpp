@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   braid::tool::add_verify(app, status);
   braid::tool::add_bench(app, status);
   braid::tool::add_config(app, status);
+  braid::tool::add_info(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -103,6 +103,25 @@ class aligner {
     return m;
   }
 
+  /// Whether the op at `cursor`, which was handed over, is over. Records a mark if there is none to ask.
+  bool is_known_complete(slot_type& origin, std::uint64_t cursor) {
+    if (origin.is_complete(cursor)) return true;
+    if constexpr (queries_points<B>) {
+      try {
+        if (!backend_.is_point_complete(origin.stream, cursor)) return false;
+      } catch (const execution_error& e) {
+        log_failure(origin, e);  // over, if not well
+      }
+      origin.raise_completed(cursor);
+      return true;
+    } else {
+      mark<B>* m = hold_mark(origin, cursor);
+      const bool complete = is_mark_complete(origin, *m);
+      m->release();
+      return complete;
+    }
+  }
+
   /// The mark was seen to be complete, and so is all that it covers.
   void note_complete(const mark<B>& m) noexcept {
     pool_.lane(m.clock->lane()).raise_completed(m.cursor);
@@ -127,6 +146,15 @@ class aligner {
     foreign_.push_back({by, std::move(kept)});
     by->retain();
     return by;
+  }
+  /// Blocks until all of them are over.
+  void wait_for_foreign() {
+    std::vector<std::shared_ptr<typename B::event>> events;
+    {
+      const std::scoped_lock lock(foreign_mutex_);
+      for (const foreign_access<B>& f : foreign_) events.push_back(f.event);
+    }
+    for (const auto& event : events) backend_.wait_event_sync(*event);
   }
   void release_foreign() noexcept {
     for (const foreign_access<B>& f : foreign_) f.by->release();
@@ -228,7 +256,8 @@ class aligner {
     for (planned& p : s.plan) {
       if (is_foreign(p.n.lane)) continue;
       slot_type& origin = pool_.lane(p.n.lane);
-      if (!deterministic_ && is_known_complete(origin, p.n.cursor)) {
+      if (!deterministic_ &&
+          (points ? is_known_complete(origin, p.n.cursor) : origin.is_complete(p.n.cursor))) {
         p.removed = true;
         ++s.elided_complete;
         continue;
@@ -261,20 +290,6 @@ class aligner {
   bool is_worth_asking(slot_type& origin, const mark<B>& m) const noexcept {
     if (origin.patience == 0 || m.cursor < origin.pending_from) return true;
     --origin.patience;
-    return false;
-  }
-
-  bool is_known_complete(slot_type& origin, std::uint64_t cursor) {
-    if (origin.is_complete(cursor)) return true;
-    if constexpr (queries_points<B>) {
-      try {
-        if (!backend_.is_point_complete(origin.stream, cursor)) return false;
-      } catch (const execution_error& e) {
-        log_failure(origin, e);  // over, if not well
-      }
-      origin.raise_completed(cursor);
-      return true;
-    }
     return false;
   }
 

@@ -119,6 +119,29 @@ class history {
   /// The memory gets a next owner: what follows waits for reuse, not for a hazard of the owner's own.
   void hand_on() noexcept;
 
+  // What a pool of memory does with the history of a block between two owners.
+
+  /// As hand_on(), for an owner of `size` bytes. Where the size changes, what is known of parts is known of
+  /// the whole from then on.
+  void hand_on(std::uint64_t size) {
+    if (many_) [[unlikely]] {
+      if (extent() != size) fold();
+    }
+    if (many_) [[unlikely]]
+      return hand_on();
+    one_.end = size;
+    one_.inherited = one_.inherited || one_.is != content::untouched || !one_.readers.empty();
+  }
+  [[nodiscard]] bool empty() const noexcept { return !many_ && one_.last.empty() && one_.readers.empty(); }
+  /// Forgets everything.
+  void clear() noexcept;
+  /// One segment with the points that a write of the whole has to come after: safe, and less exact.
+  void fold();
+  /// What happened to `other` also counts as having happened here, to every byte. Folds.
+  void join(const history& other);
+  /// A history with the same points.
+  [[nodiscard]] history copy() const;
+
   [[nodiscard]] std::size_t segments() const noexcept { return many_ ? many_->size() : 1; }
   /// Whether anybody may have read since the last write.
   [[nodiscard]] bool has_readers() const noexcept { return many_ || !one_.readers.empty(); }
@@ -205,6 +228,7 @@ class history {
                       const std::function<void(segment&)>& change);
   void split_at(std::uint64_t at);
   void coarsen();
+  [[nodiscard]] std::uint64_t extent() const noexcept { return many_ ? many_->back().end : one_.end; }
 
   std::unique_ptr<std::vector<segment>> many_;  // all segments, in order, where there is more than one
   segment one_;                                 // else all there is

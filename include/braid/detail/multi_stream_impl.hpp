@@ -32,6 +32,12 @@ multi_stream<B, T>::~multi_stream() {
     log_error("an engine was destroyed while its thread holds one of its guards");
     std::terminate();
   }
+  // What others do with this engine's resources, and told it, comes first.
+  try {
+    aligner_.wait_for_foreign();
+  } catch (const std::exception& e) {
+    log_error(e.what());
+  }
   // Retired destructors may submit: go on until both are quiet.
   do {
     for (std::uint32_t lane = 0; lane < pool_.used(); ++lane) {
@@ -471,6 +477,14 @@ void multi_stream<B, T>::retire_after(detail::retired object, stream_id after) {
 
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::is_open(void* gate) noexcept {
+  if (const foreign_gate* event = as_foreign(gate)) {
+    try {
+      return backend_.is_complete(**event);
+    } catch (const std::exception& e) {
+      log_error(e.what());
+      return true;
+    }
+  }
   const auto& m = *static_cast<const detail::mark<B>*>(gate);
   try {
     if (m.event) {
@@ -483,6 +497,28 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
   }
   aligner_.note_complete(m);
   return true;
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::forget(void* gate) noexcept {
+  if (foreign_gate* event = as_foreign(gate)) {
+    delete event;
+  } else {
+    static_cast<detail::mark<B>*>(gate)->release();
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::retire(detail::retired object, const detail::point& after) {
+  if (closed_.load(std::memory_order_relaxed)) throw_closed();
+  retired_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+  if (!detail::is_foreign(after.lane)) return retire_on(pool_.lane(after.lane), std::move(object));
+  void* gate = nullptr;
+  if (auto event = aligner_.foreign_event(after.lane)) {
+    auto kept = std::make_unique<foreign_gate>(std::move(event));
+    gate = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(kept.release()) | 1);
+  }
+  retirer_.add(after.lane, gate, std::move(object));
 }
 
 template <event_stream_backend B, class T>
@@ -591,17 +627,37 @@ void multi_stream<B, T>::wait(const resource& r) {
   expect_outside_guards("wait()");
   const binding whole = read(r);
   locks_.check(whole, 0);
-  const detail::stamp_arena* owner = whole.state->owner.load(std::memory_order_acquire);
+  wait(*whole.state);
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::wait(detail::resource_state& r) {
+  expect_outside_guards("wait()");
+  const detail::stamp_arena* owner = r.owner.load(std::memory_order_acquire);
   if (owner == nullptr) return;
-  if (owner != arena_.get()) detail::throw_not_ours(*whole.state);
-  std::vector<std::pair<detail::lane_id, std::uint64_t>> points_of;
+  if (owner != arena_.get()) detail::throw_not_ours(r);
+  // Most resources have one or two points.
+  constexpr std::size_t few = 4;
+  std::pair<detail::lane_id, std::uint64_t> near[few];
+  std::vector<std::pair<detail::lane_id, std::uint64_t>> far;
+  std::size_t count = 0;
   {
-    const locked lock(whole.state->lock);
-    whole.state->past.all([&](const detail::point& p) { points_of.emplace_back(p.lane, p.cursor); });
+    const locked lock(r.lock);
+    r.past.all([&](const detail::point& p) {
+      if (count < few) {
+        near[count] = {p.lane, p.cursor};
+      } else {
+        if (count == few) far.assign(near, near + few);
+        far.emplace_back(p.lane, p.cursor);
+      }
+      ++count;
+    });
   }
-  std::sort(points_of.begin(), points_of.end());
+  auto* const points_of = count > few ? far.data() : near;
+  std::sort(points_of, points_of + count);
   std::exception_ptr first;
-  for (const auto& [lane, cursor] : points_of) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [lane, cursor] = points_of[i];
     try {
       if (detail::is_foreign(lane)) {
         if (const auto event = aligner_.foreign_event(lane)) backend_.wait_event_sync(*event);
@@ -618,8 +674,38 @@ void multi_stream<B, T>::wait(const resource& r) {
 }
 
 template <event_stream_backend B, class T>
+bool multi_stream<B, T>::is_over(detail::lane_id lane, std::uint64_t cursor) noexcept {
+  try {
+    if (detail::is_foreign(lane)) {
+      const auto event = aligner_.foreign_event(lane);
+      return event == nullptr || backend_.is_complete(*event);
+    }
+    slot_type& s = pool_.lane(lane);
+    if (s.is_complete(cursor)) return true;
+    if (s.committed.load(std::memory_order_acquire) < cursor) return false;  // pairs with commit()
+    return aligner_.is_known_complete(s, cursor);
+  } catch (const std::exception& e) {
+    log_error(e.what());
+    return false;
+  }
+}
+
+template <event_stream_backend B, class T>
+detail::stamp_handle multi_stream<B, T>::knowledge_of(detail::lane_id lane) const {
+  slot_type& s = pool_.lane(lane);
+  const locked lock(s.list_lock);
+  s.now->retain();
+  return detail::stamp_handle(s.now);
+}
+
+template <event_stream_backend B, class T>
 void multi_stream<B, T>::note(const binding& b, typename B::event event) {
   expect_outside_guards("note()");
+  note_inside_guard(b, std::move(event));
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::note_inside_guard(const binding& b, typename B::event event) {
   if (closed_.load(std::memory_order_relaxed)) throw_closed();
   locks_.check(b, 0);
   if (b.state->owner.load(std::memory_order_acquire) != arena_.get()) locks_.own(*b.state);
@@ -665,7 +751,9 @@ std::uint64_t multi_stream<B, T>::admit(std::span<const binding> bindings) {
     const bool is_token = b.state == nullptr || b.state->size == std::numeric_limits<std::uint64_t>::max();
     if (!is_token && b.range.size < std::numeric_limits<std::uint64_t>::max() - bytes) bytes += b.range.size;
   }
-  while (const auto oldest = in_flight_->blocking(bytes)) {
+  for (;;) {
+    const auto oldest = in_flight_->blocking(bytes);
+    if (!oldest.has_value()) return bytes;
     slot_type& s = pool_.lane(oldest->lane);
     if (!s.is_complete(oldest->cursor)) {
       capacity_waits_.fetch_add(1, std::memory_order_relaxed);  // a statistic
@@ -677,7 +765,6 @@ std::uint64_t multi_stream<B, T>::admit(std::span<const binding> bindings) {
     }
     in_flight_->done(*oldest);
   }
-  return bytes;
 }
 
 template <event_stream_backend B, class T>

@@ -10,6 +10,11 @@
 
 namespace braid::detail {
 
+/// What a layer above the engine keeps with a resource: dies with it.
+struct attachment {
+  virtual ~attachment() = default;
+};
+
 /// What a resource handle refers to.
 ///
 /// `lock` guards everything from `owner` to `writer`. A writer holds it from resolve to commit. A reader
@@ -36,6 +41,7 @@ struct alignas(64) resource_state {
   std::uint64_t id;
   std::atomic<std::uint32_t> refs{1};
   std::string name;
+  std::atomic<attachment*> attached{nullptr};  // set once, by the layer above
 
   /// Learns from what became of the last write, and starts the next.
   void note_written(op_label* by) noexcept {

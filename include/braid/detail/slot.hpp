@@ -56,9 +56,14 @@ struct planned_wait {
 /// A stream with all that the engine knows of it.
 template <class B>
 struct slot final : open_op {
-  slot(lane_id number, stream_id first_id, typename B::stream made, stamp_pool& from)
-      : lane(number), stream(std::move(made)), name(from.name()), stamps(from), now(from.make(known)) {
-    ids.push_back({1, first_id});
+  slot(lane_id number, stream_id made_for, typename B::stream made, stamp_pool& from)
+      : lane(number),
+        first_id(made_for),
+        stream(std::move(made)),
+        name(from.name()),
+        stamps(from),
+        now(from.make(known)) {
+    ids.push_back({1, made_for});
     (void)room_for_uses(8);
   }
   ~slot() { now->release(); }
@@ -68,6 +73,7 @@ struct slot final : open_op {
   bool mark_wanted = false;    // what the last op wrote is likely to be used elsewhere
   bool has_afterwork = false;  // commit has to look at `retiring`, `orphans` or the work in flight
   const lane_id lane;
+  const stream_id first_id;
   std::uint64_t cursor = 0;                 // of the open op, and of the last one when none is open
   std::atomic<std::uint64_t> committed{0};  // ops handed over; the release store pairs with all acquires
   stream_id last_id{~std::uint64_t{0}};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 // What a slot knew at one moment, kept as long as somebody may ask.
@@ -212,6 +213,22 @@ class stamp_arena {
   std::atomic<bool> open_{true};
   std::mutex mutex_;
   std::vector<std::unique_ptr<stamp_pool>> pools_;
+};
+
+/// A share in a stamp.
+class stamp_handle {
+ public:
+  /// Takes over the reference.
+  explicit stamp_handle(stamp* held) noexcept : stamp_(held) {}
+  stamp_handle(stamp_handle&& other) noexcept : stamp_(std::exchange(other.stamp_, nullptr)) {}
+  stamp_handle& operator=(stamp_handle&&) = delete;
+  ~stamp_handle() {
+    if (stamp_ != nullptr) stamp_->release();
+  }
+  const stamp* operator->() const noexcept { return stamp_; }
+
+ private:
+  stamp* stamp_;
 };
 
 /// A share in an arena.

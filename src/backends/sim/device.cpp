@@ -53,6 +53,7 @@ class device_state : public std::enable_shared_from_this<device_state> {
   void wait_event(stream& s, const event& e) {
     const std::scoped_lock lock(mutex_);
     count_call("wait_event");
+    if (e.home_.get() != this) throw call_failed("wait_event: the event belongs to another device");
     command wait{command::kind::wait_event, s.index_, 0, e.number_, 0};
     if (is_faulty()) {
       if (options_.inject == fault::stale_mark || options_.inject == fault::uncommitted_cursor) {
@@ -378,6 +379,22 @@ void backend::wait_event_sync(const event& e) {
 }
 bool backend::is_complete(const event& e) {
   return device_->is_complete(e);
+}
+
+void backend::enqueue(stream& s, op what) {
+  device_->launch(s, std::move(what));
+}
+
+// All memory of the machine is memory 0, by its addresses, so that the next owner of a block is seen to touch
+// the same bytes. What has no bytes is a memory of its own.
+touch backend::touch_of(const braid::detail::touched& t) noexcept {
+  const auto owner = static_cast<std::uint32_t>(t.state->id);
+  const auto base = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(t.base));
+  return {.memory = t.base != nullptr ? 0 : owner,
+          .owner = owner,
+          .range = {base + t.begin, t.end - t.begin},
+          .kind = t.kind,
+          .tag = t.tag};
 }
 
 void point_mode_backend::commit_point(stream& s, std::uint64_t cursor) {

@@ -1,0 +1,137 @@
+// oneTBB's flow graph: a continue_node for each task, and an edge for each order that the program wants. The
+// program, not the runtime, knows who wrote what last.
+//
+// A graph must not grow while it runs, so tasks are collected into windows: build, start what has no
+// predecessor, wait, take down. All of that is timed. A task that comes again without any edge, as in `indep`
+// and in the patterns whose rounds end at the host, needs no new node: its node is made once and started
+// again, as a user of a flow graph would do.
+
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/version.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "rival.hpp"
+#include "tbb_session.hpp"
+
+namespace braid::bench {
+namespace {
+
+cells b;
+
+using node = tbb::flow::continue_node<tbb::flow::continue_msg>;
+
+/// Tasks whose order is edges.
+class windowed_ops {
+ public:
+  // Of 100 to 100,000 tasks in a window, this size was the fastest: larger ones leave the cache.
+  static constexpr std::size_t window = 1000;
+
+  windowed_ops() { nodes_.resize(window); }
+
+  void touch(std::size_t k) {
+    node& task = add([k] { touch_body(b[k].count); });
+    follow(last_[k], task);
+    last_[k] = &task;
+  }
+  void gather() {
+    node& task = add([] { gather_body(b); });
+    // b8's last writer comes before the eight, which come before this.
+    for (std::size_t k = 0; k < 8; ++k) follow(last_[k], task);
+    last_[8] = &task;
+  }
+  void scatter(std::size_t k) {
+    node& task = add([k] { scatter_body(b[8].count, b[k].count); });
+    follow(last_[8], task);
+    last_[k] = &task;
+  }
+  void nothing() { add(nothing_body); }
+  void wait() {
+    for (std::size_t i = 0; i < used_; ++i)
+      if (first_[i]) nodes_[i]->try_put({});
+    graph_.wait_for_all();
+    for (std::size_t i = 0; i < used_; ++i) nodes_[i].reset();
+    used_ = 0;
+    last_ = {};
+  }
+
+ private:
+  template <class Body>
+  node& add(Body body) {
+    if (used_ == window) wait();
+    first_[used_] = true;
+    return nodes_[used_++].emplace(graph_, [body](const tbb::flow::continue_msg&) { body(); });
+  }
+  void follow(node* before, node& task) {
+    if (before == nullptr) return;
+    tbb::flow::make_edge(*before, task);
+    first_[used_ - 1] = false;
+  }
+
+  tbb::flow::graph graph_;
+  std::vector<std::optional<node>> nodes_;
+  std::array<bool, window> first_{};
+  std::size_t used_ = 0;
+  std::array<node*, buffer_count> last_{};
+};
+
+/// Tasks without edges: one node for each kind.
+class restarting_ops {
+ public:
+  restarting_ops() {
+    for (std::size_t k = 0; k < touches_.size(); ++k)
+      touches_[k].emplace(graph_, [k](const tbb::flow::continue_msg&) { touch_body(b[k].count); });
+  }
+  void nothing() { nothing_.try_put({}); }
+  void touch(std::size_t k) { touches_[k]->try_put({}); }
+  void wait() { graph_.wait_for_all(); }
+  // Not in the patterns that are run this way.
+  void gather() {}
+  void scatter(std::size_t) {}
+
+ private:
+  tbb::flow::graph graph_;
+  node nothing_{graph_, [](const tbb::flow::continue_msg&) { nothing_body(); }};
+  std::array<std::optional<node>, 8> touches_;
+};
+
+template <class Ops>
+void run_with(pattern p, std::uint64_t tasks) {
+  Ops ops;
+  submit_pattern(p, tasks, ops);
+}
+
+std::optional<tbb_session> session;
+
+const char* version() {
+  return TBB_runtime_version();
+}
+
+const char* wake() {
+  session.emplace();
+  return nullptr;
+}
+
+task_run run(pattern p, std::uint64_t tasks) {
+  const bool edges = p == pattern::chain || p == pattern::chains8 || p == pattern::forkjoin;
+  return session->execute([&] {
+    return timed_run(b,
+                     [&] { edges ? run_with<windowed_ops>(p, tasks) : run_with<restarting_ops>(p, tasks); });
+  });
+}
+
+void rest() {
+  session.reset();
+}
+
+constexpr rival_entry entry{rival_abi, version, wake, run, rest};
+
+}  // namespace
+}  // namespace braid::bench
+
+const braid::bench::rival_entry* braid_rival() {
+  return &braid::bench::entry;
+}

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/access.hpp"
+#include "braid/detail/block.hpp"
+#include "braid/detail/lock.hpp"
+#include "braid/detail/runtime_base.hpp"
+
+namespace braid::detail {
+
+/// What a buffer handle refers to. The memory, with its history, is a block of the runtime's pool: taken when
+/// the buffer is first written, given back when the last handle goes.
+struct buffer_core {
+  buffer_core(runtime_link link, std::uint64_t size, std::string_view text)
+      : bytes(size), runtime(link), name(text) {}
+  buffer_core(const buffer_core&) = delete;
+  buffer_core& operator=(const buffer_core&) = delete;
+
+  std::atomic<block*> memory{nullptr};  // set once, under `lock`; the release store pairs with the acquires
+  const std::uint64_t bytes;
+  std::atomic<std::uint64_t> last_write{0};  // op_point; hints for the placement, no order hangs on them
+  std::atomic<std::uint64_t> last_read{0};
+  std::atomic<std::uint64_t> last_order{0};  // of the ops that were given it, as far as is known
+  std::atomic<bool> is_written{false};       // all of it
+  const runtime_link runtime;
+  std::atomic<std::uint32_t> refs{1};
+  spin_lock lock;
+  std::vector<byte_range> written;  // under `lock`: parts that were written, in order, until all of it is
+  std::shared_ptr<void> owner;      // of adopted memory
+  std::string name;
+
+  /// Whether all of the range was written by some op.
+  [[nodiscard]] bool is_range_written(byte_range r) {
+    if (is_written.load(std::memory_order_acquire) || r.size == 0) return true;  // pairs with note_written()
+    const std::lock_guard<spin_lock> held(lock);
+    for (const byte_range& w : written) {
+      if (w.offset <= r.offset && r.end() <= w.end()) return true;
+    }
+    return is_written.load(std::memory_order_relaxed);
+  }
+  void note_written(byte_range r) {
+    if (is_written.load(std::memory_order_relaxed) || r.size == 0) return;
+    if (r.size == bytes) {
+      is_written.store(true, std::memory_order_release);  // pairs with is_range_written()
+      return;
+    }
+    note_part_written(r);
+  }
+
+  /// Calls `visit(byte_range)` for each part that was written.
+  template <class Visit>
+  void each_written(Visit visit) {
+    if (is_written.load(std::memory_order_acquire)) return visit(byte_range{0, bytes});  // as above
+    const std::lock_guard<spin_lock> held(lock);
+    for (const byte_range& r : written) visit(r);
+  }
+
+ private:
+  void note_part_written(byte_range r);
+};
+
+/// A share in a buffer_core.
+class buffer_handle {
+ public:
+  buffer_handle() noexcept = default;
+  explicit buffer_handle(buffer_core* adopted) noexcept : core_(adopted) {}
+  buffer_handle(const buffer_handle& other) noexcept : core_(other.core_) {
+    if (core_ != nullptr) core_->refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
+  }
+  buffer_handle(buffer_handle&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  buffer_handle& operator=(buffer_handle other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~buffer_handle() {
+    // acq_rel: who frees sees what every other holder did
+    if (core_ != nullptr && core_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) free();
+  }
+  [[nodiscard]] buffer_core* get() const noexcept { return core_; }
+  buffer_core* operator->() const noexcept { return core_; }
+  explicit operator bool() const noexcept { return core_ != nullptr; }
+  friend bool operator==(const buffer_handle&, const buffer_handle&) noexcept = default;
+
+ private:
+  void free() noexcept {
+    if (runtime_base* home = core_->runtime.get()) home->release(*core_);
+    delete core_;
+  }
+  buffer_core* core_ = nullptr;
+};
+
+[[noreturn]] void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t count,
+                                  std::uint64_t size);
+
+}  // namespace braid::detail

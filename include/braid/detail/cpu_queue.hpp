@@ -1,0 +1,245 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "braid/detail/lock.hpp"
+
+// Streams on the cores of this machine.
+//
+// A cpu_queue is a stream: records of ops in chunks of memory, written by one thread at a time (the holder of
+// the stream's slot) and run in order by one thread at a time (the holder of its state). An op that must come
+// after ops of other streams carries their points; where one is not complete the stream is parked with that
+// origin, and the thread goes on with another stream. Who completes a point wakes exactly the streams and
+// threads that wait for it.
+//
+// What the submitter writes and what the runner writes stand in different cache lines. Two pairs of stores
+// and loads have to be seen in one order by all and are therefore seq_cst: `submitted` then `state` on one
+// side, `state` then `submitted` on the other; and likewise `done` with `first_awaited`.
+
+namespace braid::detail {
+
+class cpu_scheduler;
+struct cpu_queue;
+
+/// One piece of work in a chunk; behind it stand the points to wait for and the payload.
+struct cpu_record {
+  void (*run)(void* payload, std::uint64_t cursor);  // runs and destroys; null: go on in the next chunk
+  std::uint32_t size;                                // with all that follows
+  std::uint32_t waits : 31;
+  std::uint32_t ends_op : 1;
+};
+
+struct cpu_point {
+  cpu_queue* origin;
+  std::uint64_t cursor;
+};
+
+struct cpu_chunk {
+  cpu_chunk* next;
+  std::size_t size;
+};
+
+/// Somebody who waits for a point: a parked stream, or a thread.
+struct cpu_waiter {
+  std::uint64_t cursor = 0;
+  cpu_waiter* next = nullptr;
+  cpu_queue* stream = nullptr;         // null: a thread, which sleeps on `word`
+  std::atomic<std::uint32_t> word{0};  // of a thread: 1 when it is woken
+};
+
+struct alignas(64) cpu_queue {
+  static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+  enum : std::uint32_t { idle, queued, running, parked };
+
+  explicit cpu_queue(cpu_scheduler& by);
+  ~cpu_queue();
+  cpu_queue(const cpu_queue&) = delete;
+  cpu_queue& operator=(const cpu_queue&) = delete;
+
+  // ---- Of the submitter.
+  std::byte* tail = nullptr;
+  std::byte* tail_end = nullptr;
+  cpu_record* last = nullptr;  // of the op that is being given
+  std::vector<cpu_point> waits;
+  cpu_chunk* tail_chunk = nullptr;
+  cpu_scheduler& home;
+  std::atomic<std::uint64_t> done_seen{0};  // a lower bound of `done` that costs no look at the runner's line
+  std::atomic<std::uint64_t> submitted{0};
+
+  // ---- Of who holds the state.
+  alignas(64) std::atomic<std::uint64_t> done{0};
+  std::atomic<std::uint64_t> first_awaited{nobody};
+  std::byte* head = nullptr;
+  cpu_chunk* head_chunk = nullptr;
+  std::uint32_t next_wait = 0;  // of the front record: those before are complete
+
+  // ---- Between them.
+  alignas(64) std::atomic<std::uint32_t> state{idle};
+  cpu_queue* next = nullptr;  // in the ready list, under its lock
+  cpu_queue* previous = nullptr;
+  bool listed = false;
+  std::atomic<cpu_chunk*> spare{nullptr};
+  spin_lock waiters_lock;
+  cpu_waiter* waiters = nullptr;
+  cpu_waiter parking;  // of this stream, in its origin's list
+  std::atomic<bool> has_failed{false};
+  std::mutex failures_mutex;
+  std::vector<std::pair<std::uint64_t, std::string>> failures;  // of bodies that threw, until somebody asks
+
+  /// Room for a record with `payload` bytes. The pointer is to the payload; the record runs when the op that
+  /// is being given is committed and its turn comes.
+  void* reserve(std::size_t payload, void (*run)(void*, std::uint64_t)) {
+    const std::size_t prefix = sizeof(cpu_record) + waits.size() * sizeof(cpu_point);
+    const std::size_t size = (prefix + payload + 15) & ~std::size_t{15};
+    if (tail + size + sizeof(cpu_record) > tail_end) [[unlikely]]
+      add_chunk(size + sizeof(cpu_record));
+    auto* r = new (tail) cpu_record{run, static_cast<std::uint32_t>(size),
+                                    static_cast<std::uint32_t>(waits.size()) & 0x7fffffffU, 0};
+    if (!waits.empty()) [[unlikely]] {
+      std::copy(waits.begin(), waits.end(), reinterpret_cast<cpu_point*>(r + 1));
+      waits.clear();
+    }
+    void* at = tail + prefix;
+    tail += size;
+    last = r;
+    return at;
+  }
+
+  /// Puts `f` behind what the stream was given: part of the op that is being given.
+  template <class F>
+  void launch(F&& f) {
+    using body = std::decay_t<F>;
+    constexpr bool fits = sizeof(body) <= 2048 && alignof(body) <= 16;
+    if constexpr (fits && std::is_nothrow_constructible_v<body, F>) {
+      void* at = reserve(sizeof(body), [](void* payload, [[maybe_unused]] std::uint64_t cursor) {
+        body& held = *std::launder(static_cast<body*>(payload));
+        struct destroy {
+          body& what;
+          ~destroy() { what.~body(); }
+        } const at_exit{held};
+        if constexpr (std::is_invocable_v<body&, std::uint64_t>) {
+          held(cursor);
+        } else {
+          held();
+        }
+      });
+      new (at) body(std::forward<F>(f));
+    } else {
+      launch([kept = std::make_unique<body>(std::forward<F>(f))]([[maybe_unused]] std::uint64_t cursor) {
+        if constexpr (std::is_invocable_v<body&, std::uint64_t>) {
+          (*kept)(cursor);
+        } else {
+          (*kept)();
+        }
+      });
+    }
+  }
+
+  inline void commit(std::uint64_t cursor);
+
+  [[nodiscard]] bool is_done(std::uint64_t cursor) noexcept {
+    if (done_seen.load(std::memory_order_acquire) >= cursor) return true;  // pairs with the store below
+    const std::uint64_t now = done.load(std::memory_order_acquire);        // pairs with the scheduler's
+    // Goes back at times when two threads store: still a lower bound.
+    done_seen.store(now, std::memory_order_release);
+    return now >= cursor;
+  }
+
+ private:
+  void add_chunk(std::size_t least);
+};
+
+class cpu_scheduler {
+ public:
+  /// `threads` of its own, at least one; pinned to the cpus in turn if there are any.
+  cpu_scheduler(unsigned threads, std::vector<unsigned> cpus);
+  ~cpu_scheduler();
+  cpu_scheduler(const cpu_scheduler&) = delete;
+  cpu_scheduler& operator=(const cpu_scheduler&) = delete;
+
+  cpu_queue& add_queue();
+  [[nodiscard]] std::size_t threads() const noexcept { return threads_.size(); }
+
+  /// An idle stream was given something.
+  void make_ready(cpu_queue& q) {
+    std::uint32_t was = cpu_queue::idle;
+    if (q.state.compare_exchange_strong(was, cpu_queue::queued)) push(q);
+  }
+
+  /// Blocks until the point is complete; runs ready ops meanwhile. Not from inside an op.
+  void wait(cpu_queue& q, std::uint64_t cursor);
+  /// Blocks until at most `left` ops of the stream are to be run; runs none itself.
+  void wait_until_short(cpu_queue& q, std::uint64_t left);
+  /// Runs ready ops until `word` is not `old` any more, and sleeps where there are none.
+  void help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old);
+  /// How long ops take, in ns: an estimate from a few of them.
+  [[nodiscard]] std::uint64_t grain() const noexcept { return grain_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::uint64_t unknown_grain = std::numeric_limits<std::uint64_t>::max();
+  struct target {
+    cpu_queue* queue;
+    std::uint64_t cursor;
+    [[nodiscard]] bool is_reached() const noexcept {
+      return queue->done.load(std::memory_order_acquire) >= cursor;  // pairs with publish()
+    }
+  };
+
+  void work(unsigned number);
+  bool rest();
+  void hesitate() const noexcept;
+  void push(cpu_queue& q);
+  void unlink(cpu_queue& q) noexcept;
+  cpu_queue* take(cpu_queue* preferred = nullptr);
+  void wake_one() noexcept;
+  template <class Until>
+  void run(cpu_queue& q, unsigned patient, Until until);
+  void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
+  bool pass_waits(cpu_queue& q, const cpu_record& r);
+  bool park(cpu_queue& q, const cpu_point& on);
+  void publish(cpu_queue& q, std::uint64_t cursor);
+  static void add_waiter(cpu_queue& origin, cpu_waiter& w);
+  static bool remove_waiter(cpu_queue& origin, const cpu_waiter& w, std::uint64_t cursor);
+  static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
+
+  alignas(64) spin_lock ready_lock_;
+  cpu_queue* first_ready_ = nullptr;
+  cpu_queue* last_ready_ = nullptr;
+  std::atomic<std::uint32_t> ready_{0};
+  std::atomic<std::uint32_t> pushes_{0};               // changes with each push; threads sleep on it
+  alignas(64) std::atomic<std::uint32_t> looking_{0};  // threads that look for work and are awake
+  std::atomic<std::uint32_t> sleeping_{0};
+  std::atomic<bool> stop_{false};
+
+  alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};
+  std::mutex queues_mutex_;
+  std::vector<std::unique_ptr<cpu_queue>> queues_;
+  std::vector<unsigned> cpus_;
+  std::vector<std::thread> threads_;
+};
+
+// The op becomes visible to whoever runs the stream. An idle stream is made ready; one that is queued,
+// running or parked will be looked at anyway, after its holder gave the state back and looked again.
+inline void cpu_queue::commit(std::uint64_t cursor) {
+  if (last == nullptr) [[unlikely]]
+    reserve(0, [](void*, std::uint64_t) {});
+  last->ends_op = 1;
+  last = nullptr;
+  submitted.store(cursor);
+  if (state.load() == idle) home.make_ready(*this);
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "braid/detail/block.hpp"
+#include "braid/detail/labels.hpp"
+#include "braid/detail/runtime_base.hpp"
+#include "braid/resource.hpp"
+
+namespace braid::detail {
+
+/// Marks the calling thread as running a body, for a scope.
+class inside_body {
+ public:
+  explicit inside_body(const std::string& label) noexcept : outer_(std::exchange(running_body, &label)) {}
+  ~inside_body() { running_body = outer_; }
+  inside_body(const inside_body&) = delete;
+  inside_body& operator=(const inside_body&) = delete;
+
+ private:
+  const std::string* outer_;
+};
+
+// What an op holds of each of its arguments between its submission and its run. It owns no memory: a block
+// keeps the op in its history, and lives at least as long.
+
+struct no_tag {
+  operator std::uint32_t() const noexcept { return 0; }
+};
+
+template <class T, access Kind, bool IsScratch = false>
+struct held_buffer {
+  block* memory;
+  T* data;
+  std::uint64_t count;
+  [[no_unique_address]] std::conditional_t<Kind == access::accumulate, std::uint32_t, no_tag> tag;
+
+  [[nodiscard]] std::tuple<std::span<T>> views() const noexcept { return {std::span<T>(data, count)}; }
+  [[nodiscard]] byte_range range() const noexcept {
+    return {static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(data) - memory->data),
+            count * sizeof(T)};
+  }
+  [[nodiscard]] touched touch() const noexcept {
+    return {memory, memory->data, range().offset, range().end(), Kind, tag, IsScratch};
+  }
+  /// The block has at least the size of its buffer, and what is behind is nobody's: so `is_whole` may be said
+  /// of all of the buffer.
+  [[nodiscard]] braid::binding bind(bool is_whole) const noexcept {
+    return {memory, Kind, range(), is_whole, tag};
+  }
+};
+
+struct held_token {
+  resource handle;  // kept alive: a failure may be noted with it
+  braid::binding bound;
+
+  [[nodiscard]] std::tuple<> views() const noexcept { return {}; }
+  [[nodiscard]] touched touch() const noexcept {
+    return {bound.state, nullptr, bound.range.offset, bound.range.end(), bound.kind, bound.tag, false};
+  }
+};
+
+/// All arguments of an op.
+template <class... Held>
+struct held_pack {
+  std::tuple<Held...> each;
+
+  template <class Body>
+  void call(Body& body) const {
+    std::apply([&](const auto&... held) { std::apply(body, std::tuple_cat(held.views()...)); }, each);
+  }
+  [[nodiscard]] std::array<touched, sizeof...(Held)> touches() const noexcept {
+    return std::apply(
+        [](const auto&... held) { return std::array<touched, sizeof...(Held)>{held.touch()...}; }, each);
+  }
+};
+
+/// An op on its way: what is called when its turn comes, with its cursor. Of one buffer and a body without
+/// captures it fits, with the record's head, in a cache line.
+template <class Body, class Pack>
+struct op_frame {
+  runtime_base* home;
+  label_ref label;
+  op_rank rank;
+  Pack held;
+  [[no_unique_address]] Body body;
+
+  void operator()(std::uint64_t cursor) noexcept {
+    failure_ptr why;
+    if (home->needs_attention()) [[unlikely]]
+      why = home->refuse(info(cursor), held.touches());
+    if constexpr (requires { body.refuse(); }) {
+      if (!why && (why = body.refuse())) home->pass_on(info(cursor), held.touches(), why);
+    }
+    if (!why) {
+      try {
+        const inside_body mark(label.name());
+        held.call(body);
+      } catch (...) {
+        why = home->fail(info(cursor), held.touches(), std::current_exception());
+      }
+      if (!why && home->needs_attention()) [[unlikely]]
+        home->heal(held.touches());
+    }
+    if constexpr (requires { body.finish(why); }) body.finish(why);
+  }
+
+  [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept {
+    return {&label.name(), rank.order(), op_point(rank.lane(), cursor)};
+  }
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,611 @@
+#pragma once
+
+// The bodies of basic_runtime's members; part of runtime.hpp.
+
+#include "braid/runtime.hpp"
+
+namespace braid {
+
+namespace detail {
+
+/// The arguments of an op with `bindings`.
+struct held_list {
+  std::vector<touched> all;
+  std::vector<view> views;
+
+  template <class Body>
+  void call(Body& body) const {
+    body(std::span<const view>(views));
+  }
+  [[nodiscard]] const std::vector<touched>& touches() const noexcept { return all; }
+};
+
+[[noreturn]] void throw_null_buffer();
+[[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
+[[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
+[[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);
+[[noreturn]] void throw_other_length(const char* what, const std::string& name, std::uint64_t has,
+                                     std::uint64_t given);
+[[noreturn]] void throw_overlapping(std::string_view name);
+
+}  // namespace detail
+
+template <runtime_backend B>
+basic_runtime<B>::basic_runtime(B backend, runtime_options options)
+    : runtime_base(options.logger ? options.logger : logger::process()),
+      placement_(options.placement.value_or(settings::process().placed.value)),
+      deterministic_(options.deterministic.value_or(settings::process().deterministic.value)),
+      width_(options.streams.value_or(settings::process().max_streams.value)) {
+  if constexpr (requires { backend.useful_streams(); }) width_ = std::min(width_, backend.useful_streams());
+  auto memory = backend.memory();
+  auto staging = backend.staging();
+  pool_ = std::make_unique<detail::pool>(std::move(memory), pool_options_of(options));
+  staging_ = std::make_unique<detail::pool>(std::move(staging), pool_options_of(options));
+  engine_ = std::make_unique<engine_type>(std::move(backend),
+                                          multi_stream_options{.max_streams = options.streams,
+                                                               .special_streams = {},
+                                                               .logger = options.logger,
+                                                               .marks = options.marks,
+                                                               .deterministic = options.deterministic,
+                                                               .ops_in_flight = options.ops_in_flight,
+                                                               .bytes_in_flight = options.bytes_in_flight});
+  link_ = detail::runtime_link::open(*this);
+}
+
+template <runtime_backend B>
+basic_runtime<B>::~basic_runtime() {
+  // While the engine finishes its work, what follows that work still finds the engine here.
+  engine_.get_deleter()(engine_.get());
+  (void)engine_.release();
+  link_.close();
+}
+
+template <runtime_backend B>
+detail::pool_options basic_runtime<B>::pool_options_of(const runtime_options& options) {
+  detail::pool_options made;
+  made.limit = options.memory_limit.value_or(settings::process().memory_limit.value);
+  made.deterministic = deterministic_;
+  made.order = options.reuse.value_or(default_reuse_order);
+  made.is_complete = [this](const detail::point& p) {
+    if (engine_ == nullptr) return true;
+    if constexpr (requires { B::runs_bodies_when_asked; }) {
+      if (!detail::is_foreign(p.lane)) return engine_->is_known_over(p.lane, p.cursor);
+    }
+    return engine_->is_over(p.lane, p.cursor);
+  };
+  made.lane_name = [this](detail::lane_id lane) {
+    return detail::is_foreign(lane) ? std::string("foreign") : to_string(engine_->id_of(lane));
+  };
+  made.log = log_;
+  return made;
+}
+
+// ---- Of runtime_base.
+
+template <runtime_backend B>
+void basic_runtime<B>::wait_for(detail::op_point op) {
+  engine_->wait(op.lane(), op.cursor());
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  if constexpr (requires { engine_->backend().help_while(word, old); }) {
+    engine_->backend().help_while(word, old);
+  } else {
+    engine_->wait_all();
+    word.wait(old, std::memory_order_acquire);
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
+  detail::block* memory = dead.memory.load(std::memory_order_acquire);  // pairs with take_memory()
+  if (memory == nullptr) return;
+  memory->is_owned.store(false, std::memory_order_relaxed);  // read by ops that fail, under their mutex
+  if (needs_attention()) report_unasked(*memory);
+  if (memory->is == detail::block::kind::adopted) release_adopted(dead, *memory);
+  pool_->give(memory);
+}
+
+// The owner of adopted memory goes soon after the last op on it.
+template <runtime_backend B>
+void basic_runtime<B>::release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept {
+  {
+    const std::scoped_lock lock(adopted_mutex_);
+    adopted_.erase(memory.data);
+  }
+  if (dead.owner.use_count() == 0) return;
+  try {
+    memory.past.all([&](const detail::point& p) { engine_->retire(detail::retired::of(dead.owner), p); });
+  } catch (const usage_error&) {
+    // Shut down: all work is over.
+  } catch (const std::exception&) {
+    engine_->wait_all();  // out of memory: the owner goes at once, and may not go earlier
+  }
+}
+
+// ---- Buffers.
+
+template <runtime_backend B>
+template <class T>
+std::uint64_t basic_runtime<B>::bytes_of(std::uint64_t count) {
+  if (count > (std::uint64_t{1} << 60) / sizeof(T)) detail::throw_too_large(count, sizeof(T));
+  return count * sizeof(T);
+}
+
+template <runtime_backend B>
+detail::buffer_handle basic_runtime<B>::make_core(std::uint64_t bytes, std::string_view name) {
+  return detail::buffer_handle(new detail::buffer_core(link_, bytes, name));
+}
+
+template <runtime_backend B>
+detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t bytes, std::string_view name,
+                                                   std::shared_ptr<void> owner) {
+  if (data == nullptr) detail::throw_null_buffer();
+  const auto* begin = static_cast<const std::byte*>(data);
+  detail::buffer_handle made = make_core(bytes, name);
+  {
+    const std::scoped_lock lock(adopted_mutex_);
+    auto after = adopted_.upper_bound(begin);
+    if (after != adopted_.end() && after->first < begin + bytes) detail::throw_overlapping(name);
+    if (after != adopted_.begin()) {
+      --after;
+      if (after->first == begin || after->first + after->second > begin) detail::throw_overlapping(name);
+    }
+    adopted_.emplace(begin, bytes);
+  }
+  try {
+    detail::block* memory = pool_->adopt(data, bytes);
+    memory->name = name;
+    memory->is_owned.store(true, std::memory_order_relaxed);
+    made->owner = std::move(owner);
+    made->is_written.store(true, std::memory_order_relaxed);
+    made->memory.store(memory, std::memory_order_release);  // pairs with memory_of()
+  } catch (...) {
+    const std::scoped_lock lock(adopted_mutex_);
+    adopted_.erase(begin);
+    throw;
+  }
+  return made;
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::expect_ours(const detail::buffer_core* core) const {
+  if (core == nullptr) [[unlikely]]
+    detail::throw_null_buffer();
+  if (!(core->runtime == link_)) [[unlikely]]
+    detail::throw_foreign_buffer(*core, core->runtime.get() == nullptr);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::wait_for_buffer(detail::buffer_core* core) {
+  expect_outside_body("wait()");
+  expect_ours(core);
+  detail::block* memory = core->memory.load(std::memory_order_acquire);  // pairs with take_memory()
+  if (memory == nullptr) return;
+  engine_->wait(*memory);
+  if (!needs_attention()) [[likely]]
+    return;
+  // Only what this buffer wrote: the rest of the memory may carry what became of a previous owner's ops.
+  detail::failure_ptr first;
+  core->each_written([&](byte_range r) {
+    auto why = failure_of(*memory, r.offset, r.end());
+    if (why && (!first || why->order < first->order)) first = std::move(why);
+  });
+  if (first) first->raise();
+}
+
+// ---- Arguments.
+
+template <runtime_backend B>
+void basic_runtime<B>::check_range(detail::buffer_core* core, byte_range range, access kind) const {
+  expect_ours(core);
+  if (kind != access::write && !core->is_range_written(range)) [[unlikely]]
+    detail::throw_never_written(*core, range);
+}
+
+template <runtime_backend B>
+template <class Blocks, class T, access Kind>
+detail::held_buffer<T, Kind> basic_runtime<B>::hold(Blocks&, detail::lane_id lane,
+                                                    const detail::buffer_argument<T, Kind>& a) {
+  detail::block* memory = memory_of(*a.core, lane);
+  detail::held_buffer<T, Kind> held{memory, reinterpret_cast<T*>(memory->data) + a.first, a.count, {}};
+  if constexpr (Kind == access::accumulate) held.tag = a.tag;
+  return held;
+}
+
+template <runtime_backend B>
+template <class Blocks, class T>
+detail::held_buffer<T, access::write, true> basic_runtime<B>::hold(Blocks& blocks, detail::lane_id lane,
+                                                                   const detail::scratch_argument<T>& a) {
+  detail::block* memory = take_block(lane, std::max<std::uint64_t>(1, bytes_of<T>(a.count)));
+  blocks.blocks[blocks.taken++] = memory;
+  memory->name = "scratch";
+  return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};
+}
+
+template <runtime_backend B>
+resource basic_runtime<B>::share_of(const binding& b) {
+  if (b.state == nullptr) detail::throw_null_buffer();
+  return resource::share(b.state);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::note_access(detail::buffer_core& core, byte_range range, access kind,
+                                   detail::op_point op) {
+  if (kind != access::read) core.note_written(range);
+  // relaxed: a hint
+  (kind == access::read ? core.last_read : core.last_write).store(op.bits, std::memory_order_relaxed);
+  core.last_order.store(detail::last_order, std::memory_order_relaxed);
+}
+
+// ---- Memory.
+
+template <runtime_backend B>
+detail::block* basic_runtime<B>::take_memory(detail::buffer_core& core, detail::lane_id lane) {
+  const std::lock_guard<detail::spin_lock> lock(core.lock);
+  if (detail::block* found = core.memory.load(std::memory_order_relaxed)) return found;
+  detail::block* taken = take_block(lane, std::max<std::uint64_t>(1, core.bytes));
+  taken->name = core.name;
+  taken->is_owned.store(true, std::memory_order_relaxed);
+  core.memory.store(taken, std::memory_order_release);  // pairs with memory_of()
+  return taken;
+}
+
+template <runtime_backend B>
+detail::block* basic_runtime<B>::take_block(detail::lane_id lane, std::uint64_t bytes) {
+  std::optional<detail::stamp_handle> known;  // asked for at the first question
+  const auto is_ordered = [&](const detail::point& p) {
+    if (!known) known.emplace(engine_->knowledge_of(lane));
+    return (*known)->covers(p.lane, p.cursor);
+  };
+  try {
+    return pool_->take(lane, bytes, is_ordered);
+  } catch (const out_of_memory&) {
+    // What is still in use cannot be merged: wait for it, and try once more.
+    engine_->wait_all();
+    (void)pool_->trim(std::numeric_limits<std::uint64_t>::max());
+    return pool_->take(lane, bytes, is_ordered);
+  }
+}
+
+template <runtime_backend B>
+detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t bytes) {
+  const auto is_complete = [&](const detail::point& p) {
+    return deterministic_ && !detail::is_foreign(p.lane) ? engine_->is_known_over(p.lane, p.cursor)
+                                                         : engine_->is_over(p.lane, p.cursor);
+  };
+  bytes = std::max<std::uint64_t>(1, bytes);
+  detail::block* taken = staging_->take_idle(lane, bytes, is_complete);
+  if (taken == nullptr) {
+    engine_->wait_all();
+    taken = staging_->take_idle(lane, bytes, is_complete);
+  }
+  if (taken == nullptr) throw out_of_memory(bytes, "staging", staging_->usage());
+  taken->name = "staging";
+  return taken;
+}
+
+// ---- Placement.
+
+template <runtime_backend B>
+void basic_runtime<B>::add_points_of(detail::buffer_core& core, access kind,
+                                     detail::op_point*& out) noexcept {
+  // relaxed: hints
+  detail::op_point last;
+  last.bits = core.last_write.load(std::memory_order_relaxed);
+  if (last.bits != 0) *out++ = last;
+  if (kind == access::read) return;
+  last.bits = core.last_read.load(std::memory_order_relaxed);
+  if (last.bits != 0) *out++ = last;
+}
+
+template <runtime_backend B>
+std::uint64_t basic_runtime<B>::length_of(stream_id id) noexcept {
+  const std::uint64_t cursor = engine_->cursor(id);
+  if (cursor == 0) return 0;
+  const detail::lane_id lane = engine_->lane_of(id);
+  if constexpr (requires { engine_->backend().length_of(engine_->stream_of(lane)); }) {
+    return engine_->backend().length_of(engine_->stream_of(lane));
+  } else {
+    return cursor - engine_->known_over(lane);
+  }
+}
+
+// Behind an op that this one conflicts with, if nothing was queued there since: it has to come after that op
+// anyway, so that costs no parallelism and saves a wait. The same where ops are shorter than a wait. Else the
+// stream with the least to do, of a few: the submitter runs ahead of the work, so that to stay behind the
+// producer would mean to wait for all that is queued there.
+template <runtime_backend B>
+stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
+  if (placement_ == placement::single) return stream_id{0};
+  if (placement_ == placement::per_thread) return stream_id::current();
+  for (const detail::op_point p : before) {
+    if (engine_->cursor_of(p.lane()) == p.cursor()) return engine_->id_of(p.lane());
+  }
+  // relaxed: a hint, and a lost update does no harm
+  const std::uint32_t next = rotation_.load(std::memory_order_relaxed);
+  std::uint32_t chosen = next;
+  if (!deterministic_) {
+    bool is_fine_grained = false;
+    if constexpr (requires { engine_->backend().is_fine_grained(); }) {
+      is_fine_grained = engine_->backend().is_fine_grained();
+    }
+    if (is_fine_grained) {
+      if (!before.empty()) return engine_->id_of(before.front().lane());
+    } else {
+      std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
+      for (std::uint32_t i = 0; i < std::min(width_, 4U) && shortest != 0; ++i) {
+        const std::uint32_t candidate = (next + i) % width_;
+        const std::uint64_t length = length_of(stream_id{candidate});
+        if (length >= shortest) continue;
+        shortest = length;
+        chosen = candidate;
+      }
+    }
+  }
+  rotation_.store((chosen + 1) % width_, std::memory_order_relaxed);
+  return stream_id{chosen};
+}
+
+// ---- Operations.
+
+template <runtime_backend B>
+template <class Body, class... Args>
+submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
+                                  const Args&... args) {
+  if (detail::running_body != nullptr) [[unlikely]]
+    expect_outside_body("submit()");
+  (check(args), ...);
+  stream_id id;
+  if (where != nullptr) {
+    id = *where;
+  } else {
+    detail::op_point before[2 * sizeof...(Args) + 1];
+    detail::op_point* end = before;
+    (add_points(args, end), ...);
+    id = place({before, end});
+  }
+  const detail::lane_id lane = engine_->lane_of(id);
+  (look_at_order(args), ...);
+  scratch_blocks<(std::size_t{is_scratch<Args>::value} + ... + 0)> blocks{*this};
+  detail::held_pack<decltype(hold(blocks, lane, args))...> held{{hold(blocks, lane, args)...}};
+  const auto bound = std::apply(
+      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
+      held.each);
+  const detail::op_point op = launch(id, lane, text, std::forward<Body>(body), std::move(held), bound);
+  (note(args, op), ...);
+  return {link_, op};
+}
+
+template <runtime_backend B>
+template <class Body>
+submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
+                                  const bindings& list) {
+  if (detail::running_body != nullptr) [[unlikely]]
+    expect_outside_body("submit()");
+  for (const auto& item : list.items_) check_range(item.handle.get(), item.range, item.kind);
+  std::vector<detail::op_point> before(2 * list.size() + 1);
+  detail::op_point* end = before.data();
+  for (const auto& item : list.items_) add_points_of(*item.handle.get(), item.kind, end);
+  const stream_id id = where != nullptr ? *where : place({before.data(), end});
+  const detail::lane_id lane = engine_->lane_of(id);
+  detail::held_list held;
+  std::vector<binding> bound;
+  for (const auto& item : list.items_) {
+    detail::block* memory = memory_of(*item.handle.get(), lane);
+    look_at_order_of(*item.handle.get());
+    held.all.push_back(
+        {memory, memory->data, item.range.offset, item.range.end(), item.kind, item.tag, false});
+    held.views.emplace_back(memory->data + item.range.offset, item.range.size);
+    bound.push_back({memory, item.kind, item.range,
+                     item.range.size != 0 && item.range.size == item.handle->bytes, item.tag});
+  }
+  const detail::op_point op = launch(id, lane, text, std::forward<Body>(body), std::move(held), bound);
+  for (const auto& item : list.items_) note_access(*item.handle.get(), item.range, item.kind, op);
+  return {link_, op};
+}
+
+template <runtime_backend B>
+template <class Body, class Pack>
+detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
+                                          Body&& body, Pack held, std::span<const binding> bound) {
+  if constexpr (requires { engine_->backend().throttle(engine_->stream_of(lane)); }) {
+    engine_->backend().throttle(engine_->stream_of(lane));
+  }
+  detail::label_ref label = detail::label_ref::of(text);
+  auto guard = [&] {
+    if constexpr (point_backend<B>) {
+      return engine_->resolve(id, bound);  // points need no marks: there is nothing to learn
+    } else {
+      op_label* lasting = label.lasting();
+      return lasting != nullptr ? engine_->resolve(id, *lasting, bound) : engine_->resolve(id, bound);
+    }
+  }();
+  using frame = detail::op_frame<std::decay_t<Body>, Pack>;
+  engine_->backend().launch(guard.current(), guard.cursor(),
+                            frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
+                                  std::move(held), std::forward<Body>(body)});
+  return detail::op_point(lane, guard.cursor());
+}
+
+namespace detail {
+
+template <class T>
+struct read_body {
+  std::shared_ptr<future_state<std::vector<T>>> to;
+  void operator()(std::span<const T> from) { to->prepare().assign(from.begin(), from.end()); }
+  void finish(const failure_ptr& why) noexcept {
+    if (!why) return to->set_ready();
+    why->is_known.store(true, std::memory_order_relaxed);
+    to->set_error(std::make_exception_ptr(op_error(why->label, why->text, why->cause)));
+  }
+};
+
+template <class T>
+struct read_into_body {
+  std::shared_ptr<future_state<void>> state;
+  std::span<T> to;
+  void operator()(std::span<const T> from) { std::copy(from.begin(), from.end(), to.begin()); }
+  void finish(const failure_ptr& why) noexcept {
+    if (!why) {
+      (void)state->prepare();
+      return state->set_ready();
+    }
+    why->is_known.store(true, std::memory_order_relaxed);
+    state->set_error(std::make_exception_ptr(op_error(why->label, why->text, why->cause)));
+  }
+};
+
+/// Of a copy from another runtime, whose failures are kept there.
+template <class T>
+struct copy_body {
+  runtime_base* home;
+  held_buffer<const T, access::read> from;
+  [[nodiscard]] failure_ptr refuse() const {
+    const byte_range r = from.range();
+    return home->needs_attention() ? home->failure_of(*from.memory, r.offset, r.end()) : nullptr;
+  }
+  void operator()(std::span<T> to) const { std::copy(from.data, from.data + from.count, to.begin()); }
+};
+
+}  // namespace detail
+
+template <runtime_backend B>
+template <element T>
+future<std::vector<T>> basic_runtime<B>::read(const buffer_slice<T>& from) {
+  auto state = std::make_shared<detail::future_state<std::vector<T>>>(link_, detail::op_point{});
+  const submission s = submit("read", braid::read(from), detail::read_body<T>{state});
+  state->come_from(s.op());
+  return future<std::vector<T>>(std::move(state));
+}
+
+template <runtime_backend B>
+template <element T>
+future<void> basic_runtime<B>::read(const buffer_slice<T>& from, std::span<T> to) {
+  expect_ours(from.handle().get());
+  if (from.size() != to.size()) {
+    detail::throw_other_length("read()", from.handle()->name, from.size(), to.size());
+  }
+  auto state = std::make_shared<detail::future_state<void>>(link_, detail::op_point{});
+  const submission s = submit("read", braid::read(from), detail::read_into_body<T>{state, to});
+  state->come_from(s.op());
+  return future<void>(std::move(state));
+}
+
+template <runtime_backend B>
+template <element T>
+submission basic_runtime<B>::write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from) {
+  expect_ours(to.handle().get());
+  if (from.size() != to.size()) {
+    detail::throw_other_length("write()", to.handle()->name, to.size(), from.size());
+  }
+  if (detail::running_body != nullptr) expect_outside_body("write()");
+  const auto target = braid::write(to);
+  check(target);
+  detail::op_point before[2];
+  detail::op_point* end = before;
+  add_points(target, end);
+  const stream_id id = place({before, end});
+  const detail::lane_id lane = engine_->lane_of(id);
+  // The op reads the stage, so that the stage keeps the op in its history and nobody writes to it before.
+  detail::block* stage = take_stage(lane, from.size_bytes());
+  const auto give_back = [this](detail::block* b) { staging_->give(b); };
+  const std::unique_ptr<detail::block, decltype(give_back)> at_exit(stage, give_back);
+  if (!from.empty()) std::memcpy(stage->data, from.data(), from.size_bytes());
+  look_at_order(target);
+  scratch_blocks<0> none{*this};
+  const auto sink = hold(none, lane, target);
+  const detail::held_buffer<const T, access::read> source{
+      stage, reinterpret_cast<const T*>(stage->data), from.size(), {}};
+  const binding bound[] = {bind(target, sink), source.bind(!from.empty())};
+  const auto body = [](std::span<T> x, std::span<const T> s) { std::copy(s.begin(), s.end(), x.begin()); };
+  const detail::op_point op = launch(
+      id, lane, "write", body,
+      detail::held_pack<std::decay_t<decltype(sink)>, std::decay_t<decltype(source)>>{{sink, source}}, bound);
+  note(target, op);
+  return {link_, op};
+}
+
+template <runtime_backend B>
+template <element T, class Owner>
+submission basic_runtime<B>::write_from(const buffer_slice<T>& to, Owner owner) {
+  const std::span<const T> from(std::as_const(owner));
+  expect_ours(to.handle().get());
+  if (from.size() != to.size()) {
+    detail::throw_other_length("write_from()", to.handle()->name, to.size(), from.size());
+  }
+  return submit("write", braid::write(to), [owner = std::move(owner)](std::span<T> x) {
+    const std::span<const T> kept(owner);
+    std::copy(kept.begin(), kept.end(), x.begin());
+  });
+}
+
+template <runtime_backend B>
+template <element T>
+submission basic_runtime<B>::copy(const buffer_slice<T>& to,
+                                  const buffer_slice<std::type_identity_t<T>>& from) {
+  expect_ours(to.handle().get());
+  if (!from.handle()) detail::throw_null_buffer();
+  if (from.size() != to.size()) {
+    detail::throw_other_length("copy()", to.handle()->name, to.size(), from.size());
+  }
+  if (!(from.handle()->runtime == link_)) {
+    detail::runtime_base* other = from.handle()->runtime.get();
+    if (other == nullptr || other->kind() != kind()) {
+      detail::throw_foreign_buffer(*from.handle().get(), other == nullptr);
+    }
+    return copy_between(static_cast<basic_runtime&>(*other), to, from);
+  }
+  return submit("copy", braid::read(from), braid::write(to),
+                [](std::span<const T> s, std::span<T> x) { std::copy(s.begin(), s.end(), x.begin()); });
+}
+
+template <runtime_backend B>
+auto basic_runtime<B>::event_behind(typename engine_type::guard& op) -> typename B::event {
+  if constexpr (requires { engine_->backend().event_of(op.current(), op.cursor()); }) {
+    return engine_->backend().event_of(op.current(), op.cursor());
+  } else {
+    return engine_->backend().flush(op.current());
+  }
+}
+
+// On the source's side an op that reads the source stays open while the copy is submitted here: nobody can
+// write to the source in between. The copy waits for that op's event, and its own event is noted with the
+// source, so that whoever writes there next waits for the copy.
+template <runtime_backend B>
+template <element T>
+submission basic_runtime<B>::copy_between(basic_runtime& other, const buffer_slice<T>& to,
+                                          const buffer_slice<T>& from) {
+  static std::mutex one_at_a_time;  // two copies in opposite directions would wait for each other
+  const auto source = braid::read(from);
+  const auto target = braid::write(to);
+  if (detail::running_body != nullptr) expect_outside_body("copy()");
+  other.check(source);
+  check(target);
+  const stream_id aside = stream_id::special(0);
+  const detail::lane_id other_lane = other.engine_->lane_of(aside);
+  scratch_blocks<0> none{*this};
+  const auto held = other.hold(none, other_lane, source);
+  detail::op_point before[2];
+  detail::op_point* end = before;
+  add_points(target, end);
+  const stream_id id = place({before, end});
+  const detail::lane_id lane = engine_->lane_of(id);
+  look_at_order(source);
+  look_at_order(target);
+  const auto sink = hold(none, lane, target);
+  const binding reads = bind(source, held);
+  const binding writes = bind(target, sink);
+  const std::scoped_lock lock(one_at_a_time);
+  auto guard = other.engine_->resolve(aside, std::span<const binding>(&reads, 1));
+  engine_->note(writes, other.event_behind(guard));
+  using pack = detail::held_pack<std::decay_t<decltype(sink)>>;
+  const detail::op_point op = launch(id, lane, "copy", detail::copy_body<T>{&other, held}, pack{{sink}},
+                                     std::span<const binding>(&writes, 1));
+  other.engine_->note_inside_guard(reads, engine_->backend().flush(engine_->stream_of(lane)));
+  note(target, op);
+  return {link_, op};
+}
+
+}  // namespace braid

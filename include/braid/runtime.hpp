@@ -1,0 +1,446 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "braid/buffer.hpp"
+#include "braid/detail/op_frame.hpp"
+#include "braid/detail/pool.hpp"
+#include "braid/detail/runtime_base.hpp"
+#include "braid/future.hpp"
+#include "braid/memory.hpp"
+#include "braid/multi_stream.hpp"
+
+// The runtime that programs use: buffers, and operations on them.
+//
+//   braid::cpu::runtime rt;
+//   auto x = rt.make_buffer<double>(n, "x");
+//   auto y = rt.make_buffer<double>(n, "y");
+//   rt.submit("fill", write(x), [](std::span<double> x) { ... });
+//   rt.submit("scale", read(x), write(y), [](std::span<const double> x, std::span<double> y) { ... });
+//   std::vector<double> host = rt.read(y).get();
+//
+// submit() returns at once; the op runs when all that its bindings conflict with is done, in the order of
+// submission, on whichever stream. Ops that do not conflict may run at the same time. A body that throws
+// poisons what it would have written; what reads that is skipped, and whoever reads it on the host gets the
+// error. An overwrite heals. The rest of the program goes on.
+//
+// Any thread may call anything. A body may neither submit nor wait; then() and coroutines may.
+//
+// Destroying the runtime finishes what was submitted, runs what was to follow (then, coroutines, retired
+// objects), joins the threads, then frees the memory. Handles that are left are inert: their use throws.
+
+namespace braid {
+
+/// What is not set comes from the settings of the process: environment, braid.toml, defaults.
+struct runtime_options {
+  std::optional<std::uint32_t> streams{};
+  /// On the CPU: how many threads run ops, a thread of the program that waits being one of them: so one
+  /// less is started, but at least one. Default: the cores of this process.
+  std::optional<unsigned> workers{};
+  std::optional<bool> pin_workers{};  ///< on the CPU: each to a core of its own
+  std::optional<braid::placement> placement{};
+  std::optional<bool> deterministic{};
+  std::optional<mark_policy> marks{};
+  std::optional<std::uint64_t> ops_in_flight{};    ///< 0: no limit
+  std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
+  std::optional<std::uint64_t> memory_limit{};     ///< on what the pool reserves; 0: no limit
+  std::optional<reuse_order> reuse{};
+  std::shared_ptr<braid::logger> logger{};
+};
+
+struct runtime_stats {
+  stream_stats streams;
+  memory_usage memory;
+  memory_usage staging;         ///< of read and write on the host's side
+  std::uint64_t failed = 0;     ///< ops whose body threw
+  std::uint64_t skipped = 0;    ///< ops that did not run because what they read was poisoned
+  std::uint64_t cancelled = 0;  ///< ops that did not run because they were cancelled
+};
+
+struct zeroed_t {
+  explicit zeroed_t() = default;
+};
+/// make_buffer<T>(n, zeroed): all bytes are 0, and count as written.
+inline constexpr zeroed_t zeroed{};
+
+/// What a runtime needs of its backend beside streams.
+template <class B>
+concept runtime_backend = event_stream_backend<B> && requires(B& b) {
+  { b.memory() } -> std::same_as<std::shared_ptr<memory_source>>;
+  { b.staging() } -> std::same_as<std::shared_ptr<memory_source>>;
+};
+
+/// An op that was submitted: two words and a number, which may be thrown away.
+class submission {
+ public:
+  submission() noexcept = default;
+  submission(detail::runtime_link runtime, detail::op_point op) noexcept : runtime_(runtime), op_(op) {}
+
+  [[nodiscard]] bool is_over() const {
+    detail::runtime_base* home = runtime_.get();
+    return home == nullptr || home->is_over(op_);
+  }
+  /// Blocks until the op is over. Throws op_error if it failed, was skipped or was cancelled (of the last
+  /// 65,536 such ops; data keeps its error for as long as it lives).
+  void wait() const {
+    detail::runtime_base& home = runtime_.expect("wait()");
+    home.expect_outside_body("wait()");
+    home.wait_for(op_);
+    if (const auto why = home.failure_of(op_)) why->raise();
+  }
+  /// An op that has not begun does not run: what it would have written is poisoned, with an error that says
+  /// so. Returns false if the op is over; true means that it was asked for, wait() tells what happened.
+  bool cancel() const {
+    detail::runtime_base* home = runtime_.get();
+    return home != nullptr && home->cancel(op_);
+  }
+  [[nodiscard]] detail::op_point op() const noexcept { return op_; }
+
+ private:
+  detail::runtime_link runtime_;
+  detail::op_point op_;
+};
+
+/// Bindings whose number is not known when the program is compiled. The body gets a span of `view`, in the
+/// order of the bindings.
+class bindings {
+ public:
+  template <class T, access Kind>
+  bindings& add(const detail::buffer_argument<T, Kind>& b) {
+    items_.push_back({share(b.core), b.range(), Kind, b.tag});
+    return *this;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
+  void clear() noexcept { items_.clear(); }
+
+ private:
+  template <runtime_backend B>
+  friend class basic_runtime;
+  struct item {
+    detail::buffer_handle handle;
+    byte_range range;
+    access kind;
+    std::uint32_t tag;
+  };
+  static detail::buffer_handle share(detail::buffer_core* core) noexcept {
+    if (core != nullptr) core->refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
+    return detail::buffer_handle(core);
+  }
+  std::vector<item> items_;
+};
+
+/// Bytes of one of the `bindings`.
+class view {
+ public:
+  view() noexcept = default;
+  view(std::byte* data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  template <class T>
+  [[nodiscard]] std::span<T> as() const noexcept {
+    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+template <runtime_backend B>
+class basic_runtime final : private detail::runtime_base {
+ public:
+  explicit basic_runtime(runtime_options options = {})
+    requires std::constructible_from<B, const runtime_options&>
+      : basic_runtime(B(options), options) {}
+  basic_runtime(B backend, runtime_options options);
+  ~basic_runtime() override;
+
+  // ---- Buffers.
+
+  /// `count` elements. Takes memory when it is first written, on that stream; nothing may read what nothing
+  /// wrote. Throws usage_error if the size does not fit in 64 bits.
+  template <element T>
+  buffer<T> make_buffer(std::uint64_t count, std::string_view name = {}) {
+    return buffer<T>(make_core(bytes_of<T>(count), name));
+  }
+  template <element T>
+  buffer<T> make_buffer(std::uint64_t count, zeroed_t, std::string_view name = {}) {
+    auto made = make_buffer<T>(count, name);
+    if (count != 0)
+      submit("zero", braid::write(made), [](std::span<T> x) { std::memset(x.data(), 0, x.size_bytes()); });
+    return made;
+  }
+  /// Memory that braid did not allocate, with what is in it. It has to stay until the work on the buffer is
+  /// over (wait(buffer) tells); `owner`, if given, is kept until then. Throws usage_error if it overlaps
+  /// memory that is adopted already.
+  template <element T>
+  buffer<T> adopt(std::span<T> memory, std::string_view name = {}, std::shared_ptr<void> owner = nullptr) {
+    return buffer<T>(adopt_core(memory.data(), memory.size_bytes(), name, std::move(owner)));
+  }
+
+  // ---- Operations.
+
+  /// submit([stream,] label, bindings..., body): the body is called with a view of each buffer, in the order
+  /// of the bindings: a span, of const for read(). Bindings of bare resources order the op and have no view.
+  template <class... Args>
+    requires(sizeof...(Args) >= 1)
+  submission submit(std::string_view label, Args&&... args) {
+    return split(nullptr, label, std::forward_as_tuple(std::forward<Args>(args)...),
+                 std::make_index_sequence<sizeof...(Args) - 1>{});
+  }
+  template <class... Args>
+    requires(sizeof...(Args) >= 1)
+  submission submit(stream_id stream, std::string_view label, Args&&... args) {
+    return split(&stream, label, std::forward_as_tuple(std::forward<Args>(args)...),
+                 std::make_index_sequence<sizeof...(Args) - 1>{});
+  }
+
+  /// A copy of what the buffer holds after all that was submitted so far.
+  template <element T>
+  future<std::vector<T>> read(const buffer_slice<T>& from);
+  template <element T>
+  future<std::vector<T>> read(const buffer<T>& from) {
+    return read(buffer_slice<T>(from));
+  }
+  /// Likewise, into memory that has to stay until the future is ready.
+  template <element T>
+  future<void> read(const buffer_slice<T>& from, std::span<T> to);
+  template <element T>
+  future<void> read(const buffer<T>& from, std::span<T> to) {
+    return read(buffer_slice<T>(from), to);
+  }
+
+  /// Copies the source before it returns. Throws usage_error if the lengths differ.
+  template <element T>
+  submission write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from);
+  template <element T>
+  submission write(const buffer<T>& to, std::span<const std::type_identity_t<T>> from) {
+    return write(buffer_slice<T>(to), from);
+  }
+  /// Keeps the source instead of copying it: a container that is moved in.
+  template <element T, class Owner>
+  submission write_from(const buffer_slice<T>& to, Owner owner);
+  template <element T, class Owner>
+  submission write_from(const buffer<T>& to, Owner owner) {
+    return write_from(buffer_slice<T>(to), std::move(owner));
+  }
+
+  template <element T>
+  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value) {
+    return submit("fill", braid::write(to),
+                  [value](std::span<T> x) { std::fill(x.begin(), x.end(), value); });
+  }
+  template <element T>
+  submission fill(const buffer<T>& to, const std::type_identity_t<T>& value) {
+    return fill(buffer_slice<T>(to), value);
+  }
+  /// The source may belong to another runtime with a backend of the same kind: both sides are ordered.
+  template <element T>
+  submission copy(const buffer_slice<T>& to, const buffer_slice<std::type_identity_t<T>>& from);
+  template <element T>
+  submission copy(const buffer<T>& to, const buffer<T>& from) {
+    return copy(buffer_slice<T>(to), buffer_slice<T>(from));
+  }
+
+  // ---- Waiting. A thread that waits runs ready ops meanwhile where the backend runs on this machine's
+  // cores.
+
+  /// Blocks until all that was submitted on the buffer is over. Throws op_error if what it holds then is
+  /// poisoned.
+  template <element T>
+  void wait(const buffer<T>& b) {
+    wait_for_buffer(b.handle().get());
+  }
+  /// Blocks until all that was submitted to the stream is over, well or not.
+  void wait(stream_id stream) {
+    expect_outside_body("wait()");
+    engine_->wait(stream);
+  }
+  /// Likewise, for all streams.
+  void synchronize() {
+    expect_outside_body("synchronize()");
+    engine_->wait_all();
+    forget_cancels();
+  }
+  /// Waits up to `timeout` for submitted work and what follows it, and says what is stuck. If nothing is, the
+  /// runtime refuses submits from then on; else it goes on.
+  shutdown_report shutdown(std::chrono::milliseconds timeout) {
+    expect_outside_body("shutdown()");
+    return engine_->shutdown(timeout);
+  }
+
+  // ---- About it.
+
+  /// Destroys the object after all work now on `after`, on a braid thread.
+  template <class T>
+  void retire(T&& object, stream_id after) {
+    engine_->retire(std::forward<T>(object), after);
+  }
+  [[nodiscard]] runtime_stats stats() const {
+    return {engine_->stats(), pool_->usage(), staging_->usage(), failed(), skipped(), cancelled()};
+  }
+  /// Gives free memory that nobody can touch any more back to the system, until at most `keep` bytes are
+  /// reserved. Returns how many bytes went.
+  std::uint64_t trim(std::uint64_t keep = 0) { return pool_->trim(keep) + staging_->trim(0); }
+  [[nodiscard]] multi_stream<B>& engine() noexcept { return *engine_; }
+  [[nodiscard]] B& backend() noexcept { return engine_->backend(); }
+
+ private:
+  using engine_type = multi_stream<B>;
+
+  // Of runtime_base.
+  void wait_for(detail::op_point op) override;
+  bool is_over(detail::op_point op) override { return engine_->is_over(op.lane(), op.cursor()); }
+  void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
+  void post(detail::retired object) override { engine_->post(std::move(object)); }
+  void release(detail::buffer_core& dead) noexcept override;
+  const void* kind() const noexcept override { return &kind_; }
+  static constexpr char kind_ = 0;  // its address tells runtimes with one backend from others
+
+  template <class T>
+  static std::uint64_t bytes_of(std::uint64_t count);
+  detail::buffer_handle make_core(std::uint64_t bytes, std::string_view name);
+  detail::buffer_handle adopt_core(void* data, std::uint64_t bytes, std::string_view name,
+                                   std::shared_ptr<void> owner);
+  void expect_ours(const detail::buffer_core* core) const;
+  void wait_for_buffer(detail::buffer_core* core);
+  void release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept;
+  [[nodiscard]] detail::pool_options pool_options_of(const runtime_options& options);
+
+  // Arguments: checked, then held (which may take memory on the lane), then noted as accessed.
+  void check_range(detail::buffer_core* core, byte_range range, access kind) const;
+  template <class T, access Kind>
+  void check(const detail::buffer_argument<T, Kind>& a) const {
+    check_range(a.core, a.range(), Kind);
+  }
+  template <class T>
+  void check(const detail::scratch_argument<T>&) const {}
+  void check(const binding&) const {}
+
+  /// The scratch memory of an op that is being given. When it has been, or could not be, the memory is free
+  /// again: the op is in its history.
+  template <std::size_t Count>
+  struct scratch_blocks {
+    basic_runtime& of;
+    std::array<detail::block*, Count> blocks{};
+    std::size_t taken = 0;
+    ~scratch_blocks() {
+      for (std::size_t i = 0; i < taken; ++i) of.pool_->give(blocks[i]);
+    }
+  };
+  template <class A>
+  struct is_scratch : std::false_type {};
+  template <class T>
+  struct is_scratch<detail::scratch_argument<T>> : std::true_type {};
+
+  template <class Blocks, class T, access Kind>
+  detail::held_buffer<T, Kind> hold(Blocks&, detail::lane_id lane, const detail::buffer_argument<T, Kind>& a);
+  template <class Blocks, class T>
+  detail::held_buffer<T, access::write, true> hold(Blocks& blocks, detail::lane_id lane,
+                                                   const detail::scratch_argument<T>& a);
+  template <class Blocks>
+  detail::held_token hold(Blocks&, detail::lane_id, const binding& b) {
+    return {share_of(b), b};
+  }
+  static resource share_of(const binding& b);
+
+  template <class T, access Kind, class Held>
+  static binding bind(const detail::buffer_argument<T, Kind>& a, const Held& held) noexcept {
+    return held.bind(a.count != 0 && a.count * sizeof(T) == a.core->bytes);
+  }
+  template <class T, class Held>
+  static binding bind(const detail::scratch_argument<T>& a, const Held& held) noexcept {
+    return held.bind(a.count != 0);
+  }
+  static binding bind(const binding& b, const detail::held_token&) noexcept { return b; }
+
+  template <class T, access Kind>
+  static void note(const detail::buffer_argument<T, Kind>& a, detail::op_point op) {
+    note_access(*a.core, a.range(), Kind, op);
+  }
+  template <class T>
+  static void note(const detail::scratch_argument<T>&, detail::op_point) noexcept {}
+  static void note(const binding&, detail::op_point) noexcept {}
+  static void note_access(detail::buffer_core& core, byte_range range, access kind, detail::op_point op);
+
+  template <class T, access Kind>
+  static void look_at_order(const detail::buffer_argument<T, Kind>& a) noexcept {
+    look_at_order_of(*a.core);
+  }
+  template <class T>
+  static void look_at_order(const detail::scratch_argument<T>&) noexcept {}
+  static void look_at_order(const binding&) noexcept {}
+  static void look_at_order_of(const detail::buffer_core& core) noexcept {
+    // relaxed: a lower bound is good enough
+    detail::last_order = std::max(detail::last_order, core.last_order.load(std::memory_order_relaxed));
+  }
+
+  detail::block* memory_of(detail::buffer_core& core, detail::lane_id lane) {
+    detail::block* found = core.memory.load(std::memory_order_acquire);  // pairs with take_memory()
+    return found != nullptr ? found : take_memory(core, lane);
+  }
+  [[gnu::noinline]] detail::block* take_memory(detail::buffer_core& core, detail::lane_id lane);
+  detail::block* take_block(detail::lane_id lane, std::uint64_t bytes);
+  detail::block* take_stage(detail::lane_id lane, std::uint64_t bytes);
+
+  template <class Tuple, std::size_t... I>
+  submission split(const stream_id* where, std::string_view label, Tuple&& args, std::index_sequence<I...>) {
+    return give(where, label, std::get<sizeof...(I)>(std::forward<Tuple>(args)),
+                std::as_const(std::get<I>(args))...);
+  }
+  template <class Body, class... Args>
+  submission give(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
+  template <class Body>
+  submission give(const stream_id* where, std::string_view text, Body&& body, const bindings& list);
+  template <class Body, class Pack>
+  detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body, Pack held,
+                          std::span<const binding> bound);
+
+  // Placement.
+  [[nodiscard]] stream_id place(std::span<const detail::op_point> before);
+  template <class T, access Kind>
+  static void add_points(const detail::buffer_argument<T, Kind>& a, detail::op_point*& out) noexcept {
+    add_points_of(*a.core, Kind, out);
+  }
+  template <class T>
+  static void add_points(const detail::scratch_argument<T>&, detail::op_point*&) noexcept {}
+  static void add_points(const binding&, detail::op_point*&) noexcept {}
+  static void add_points_of(detail::buffer_core& core, access kind, detail::op_point*& out) noexcept;
+  /// About how many ops the stream has still to run.
+  [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
+
+  /// Of an op that is being given: behind all that it waits for.
+  typename B::event event_behind(typename engine_type::guard& op);
+  template <element T>
+  submission copy_between(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
+
+  // The engine goes first, while everything else is still there; then the pools.
+  const placement placement_;
+  const bool deterministic_;
+  std::uint32_t width_;  // streams that the placement spreads ops over
+  detail::runtime_link link_;
+  std::mutex adopted_mutex_;
+  std::map<const std::byte*, std::uint64_t> adopted_;
+  std::unique_ptr<detail::pool> pool_;
+  std::unique_ptr<detail::pool> staging_;
+  std::atomic<std::uint32_t> rotation_{0};  // the next stream to try
+  std::unique_ptr<engine_type> engine_;
+};
+
+}  // namespace braid
+
+#include "braid/detail/runtime_impl.hpp"

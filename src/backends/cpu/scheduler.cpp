@@ -1,0 +1,436 @@
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+
+#include "braid/detail/cores.hpp"
+#include "braid/detail/cpu_queue.hpp"
+
+namespace braid::detail {
+
+namespace {
+
+constexpr std::size_t first_chunk = 1024;  // ten thousand streams take ten megabytes
+constexpr std::size_t usual_chunk = 32 * 1024;
+constexpr unsigned one_run_in = 16;   // has an op timed
+constexpr unsigned turn = 256;        // ops that a stream runs before others get their turn
+constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile are left to gather
+constexpr std::chrono::nanoseconds hesitation{3'000};
+constexpr std::uint64_t short_op = 500;  // ns
+constexpr unsigned looks_before_parking = 64;
+constexpr unsigned looks_before_sleep = 4'000;
+constexpr unsigned looks_of_a_waiting_thread = 2'000;
+
+long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value,
+           const timespec* limit = nullptr) {
+  return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), op | FUTEX_PRIVATE_FLAG, value,
+                 limit, nullptr, 0);
+}
+
+cpu_chunk* make_chunk(std::size_t size) {
+  auto* c = static_cast<cpu_chunk*>(::operator new(size, std::align_val_t{64}));
+  return new (c) cpu_chunk{nullptr, size};
+}
+void free_chunk(cpu_chunk* c) noexcept {
+  if (c != nullptr) ::operator delete(c, std::align_val_t{64});
+}
+std::byte* begin_of(cpu_chunk* c) noexcept {
+  return reinterpret_cast<std::byte*>(c) + 64;
+}
+
+}  // namespace
+
+// ---- A stream.
+
+cpu_queue::cpu_queue(cpu_scheduler& by) : home(by) {
+  head_chunk = tail_chunk = make_chunk(first_chunk);
+  head = tail = begin_of(tail_chunk);
+  tail_end = reinterpret_cast<std::byte*>(tail_chunk) + tail_chunk->size;
+  parking.stream = this;
+}
+
+cpu_queue::~cpu_queue() {
+  // All was run, but for pieces of an op that was never committed: their payloads are lost with it.
+  for (cpu_chunk* c = head_chunk; c != nullptr;) free_chunk(std::exchange(c, c->next));
+  free_chunk(spare.load());
+}
+
+void cpu_queue::add_chunk(std::size_t least) {
+  cpu_chunk* made = spare.exchange(nullptr, std::memory_order_acquire);  // pairs with the runner's release
+  if (made != nullptr && made->size < least + 64) {
+    free_chunk(made);
+    made = nullptr;
+  }
+  if (made == nullptr) made = make_chunk(std::max(usual_chunk, least + 64));
+  made->next = nullptr;
+  tail_chunk->next = made;
+  new (tail) cpu_record{nullptr, 0, 0, 0};
+  tail_chunk = made;
+  tail = begin_of(made);
+  tail_end = reinterpret_cast<std::byte*>(made) + made->size;
+}
+
+// ---- The ready list.
+
+void cpu_scheduler::push(cpu_queue& q) {
+  ready_lock_.lock();
+  q.next = nullptr;
+  q.previous = last_ready_;
+  (last_ready_ != nullptr ? last_ready_->next : first_ready_) = &q;
+  last_ready_ = &q;
+  q.listed = true;
+  ready_.store(ready_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // seq_cst: either a thread that goes to sleep sees this, or this thread sees that it sleeps
+  pushes_.fetch_add(1);
+  ready_lock_.unlock();
+  if (sleeping_.load() != 0 && looking_.load() == 0) wake_one();
+}
+
+void cpu_scheduler::unlink(cpu_queue& q) noexcept {
+  (q.previous != nullptr ? q.previous->next : first_ready_) = q.next;
+  (q.next != nullptr ? q.next->previous : last_ready_) = q.previous;
+  q.listed = false;
+  ready_.store(ready_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+cpu_queue* cpu_scheduler::take(cpu_queue* preferred) {
+  if (ready_.load(std::memory_order_relaxed) == 0) return nullptr;
+  ready_lock_.lock();
+  cpu_queue* q = preferred != nullptr && preferred->listed ? preferred : first_ready_;
+  if (q != nullptr) {
+    unlink(*q);
+    // relaxed: the list's lock orders it
+    q->state.store(cpu_queue::running, std::memory_order_relaxed);
+  }
+  const bool more = first_ready_ != nullptr;
+  ready_lock_.unlock();
+  if (more && sleeping_.load() != 0 && looking_.load() == 0) wake_one();
+  return q;
+}
+
+void cpu_scheduler::wake_one() noexcept {
+  futex(pushes_, FUTEX_WAKE, 1);
+}
+
+// ---- Running.
+
+// One op in some is timed.
+void cpu_scheduler::run_timed(cpu_record& r, void* payload, std::uint64_t cursor) {
+  const auto begin = std::chrono::steady_clock::now();
+  r.run(payload, cursor);
+  const auto took = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
+  const std::uint64_t before = grain_.load(std::memory_order_relaxed);
+  // An op that was interrupted tells little: the estimate grows slowly and falls fast.
+  const std::uint64_t after =
+      before == unknown_grain ? took : (before + std::min(took, 2 * before + 100)) / 2;
+  // relaxed: an estimate; written only when it matters, because submitters read it
+  if (after > before + before / 8 || after + after / 8 < before)
+    grain_.store(after, std::memory_order_relaxed);
+}
+
+// Runs what the stream holds, in order, until it is empty, parked, has had its turn, or `until` says so. The
+// caller holds the state; it is given back. When it has run what was there, it goes on only if at least
+// `patient` ops came in the meantime.
+template <class Until>
+void cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
+  std::uint64_t at = q.done.load(std::memory_order_relaxed);  // changed by the holder of the state alone
+  static thread_local unsigned runs = 0;
+  bool is_timed = ++runs % one_run_in == 0;
+  unsigned left = turn;
+  for (;;) {
+    const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
+    while (at < limit) {
+      for (bool ended = false; !ended;) {
+        auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
+        if (r->run == nullptr) [[unlikely]] {
+          cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
+          q.head = begin_of(q.head_chunk);
+          // release: pairs with the submitter's exchange
+          if (over->size < usual_chunk) {
+            free_chunk(over);
+          } else {
+            free_chunk(q.spare.exchange(over, std::memory_order_acq_rel));
+          }
+          continue;
+        }
+        if (q.next_wait < r->waits && !pass_waits(q, *r)) return;  // parked: no longer ours
+        ended = r->ends_op != 0;
+        try {
+          void* payload = q.head + sizeof(cpu_record) + r->waits * sizeof(cpu_point);
+          if (is_timed) [[unlikely]] {
+            is_timed = false;
+            run_timed(*r, payload, at + 1);
+          } else {
+            r->run(payload, at + 1);
+          }
+        } catch (const std::exception& e) {
+          const std::scoped_lock lock(q.failures_mutex);
+          q.failures.emplace_back(at + 1, e.what());
+          q.has_failed.store(true, std::memory_order_relaxed);  // seen with `done`
+        } catch (...) {
+          const std::scoped_lock lock(q.failures_mutex);
+          q.failures.emplace_back(at + 1, "a body threw something that is not a std::exception");
+          q.has_failed.store(true, std::memory_order_relaxed);
+        }
+        q.head += r->size;
+        q.next_wait = 0;
+      }
+      publish(q, ++at);
+      const bool is_enough = until();
+      if (is_enough || --left == 0) [[unlikely]] {
+        left = turn;
+        if (is_enough || ready_.load(std::memory_order_relaxed) != 0) {
+          if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
+            q.state.store(cpu_queue::queued);
+            push(q);
+            return;
+          }
+        }
+      }
+    }
+    const std::uint64_t more = q.submitted.load(std::memory_order_relaxed) - at;
+    if (more >= patient) continue;
+    if (more != 0) {  // at the submitter's heels: let it get ahead
+      q.state.store(cpu_queue::queued);
+      push(q);
+      return;
+    }
+    q.state.store(cpu_queue::idle);
+    if (q.submitted.load() == at) return;
+    // Given something in between, by somebody who may have seen the state before: whoever is first holds it.
+    std::uint32_t was = cpu_queue::idle;
+    if (!q.state.compare_exchange_strong(was, cpu_queue::running)) return;
+    at = q.done.load(std::memory_order_relaxed);  // another thread may have held the stream in between
+    if (until()) {
+      q.state.store(cpu_queue::queued);
+      push(q);
+      return;
+    }
+  }
+}
+
+void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
+  q.done.store(cursor);
+  if (q.first_awaited.load() <= cursor) [[unlikely]]
+    wake_waiters(q, cursor);
+}
+
+// False: the stream is parked, or was woken and belongs to somebody else.
+bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
+  const auto* points = std::launder(reinterpret_cast<const cpu_point*>(&r + 1));
+  for (; q.next_wait < r.waits; ++q.next_wait) {
+    const cpu_point& on = points[q.next_wait];
+    unsigned looks = looks_before_parking;
+    bool complete = false;
+    for (;;) {
+      complete = on.origin->done.load(std::memory_order_acquire) >= on.cursor;  // pairs with publish()
+      // Nobody runs what this waits for while other streams are ready and this thread looks on.
+      if (complete || --looks == 0 || on.origin->state.load(std::memory_order_relaxed) != cpu_queue::running)
+        break;
+      relax();
+    }
+    if (!complete && !park(q, on)) return false;
+  }
+  return true;
+}
+
+// True: the point is complete by now, and the stream still ours.
+bool cpu_scheduler::park(cpu_queue& q, const cpu_point& on) {
+  q.state.store(cpu_queue::parked, std::memory_order_relaxed);  // the origin's lock orders it
+  q.parking.cursor = on.cursor;
+  cpu_queue& origin = *on.origin;
+  const std::uint64_t cursor = on.cursor;  // the record may be gone when the stream is woken
+  add_waiter(origin, q.parking);
+  if (origin.done.load() < cursor) return false;
+  if (!remove_waiter(origin, q.parking, cursor)) return false;  // woken already, and queued
+  q.state.store(cpu_queue::running, std::memory_order_relaxed);
+  return true;
+}
+
+void cpu_scheduler::add_waiter(cpu_queue& origin, cpu_waiter& w) {
+  const std::lock_guard<spin_lock> lock(origin.waiters_lock);
+  w.next = std::exchange(origin.waiters, &w);
+  // seq_cst, also where nothing changes: who completes the point after this sees it, or the waiter sees the
+  // point complete
+  origin.first_awaited.store(std::min(w.cursor, origin.first_awaited.load(std::memory_order_relaxed)));
+}
+
+// False: it was woken. A stream that was woken may by now be parked again, here or elsewhere, so only this
+// list and this cursor tell.
+bool cpu_scheduler::remove_waiter(cpu_queue& origin, const cpu_waiter& w, std::uint64_t cursor) {
+  const std::lock_guard<spin_lock> lock(origin.waiters_lock);
+  bool is_removed = false;
+  std::uint64_t first = cpu_queue::nobody;
+  for (cpu_waiter** link = &origin.waiters; *link != nullptr;) {
+    if (*link == &w && (*link)->cursor == cursor) {
+      *link = (*link)->next;
+      is_removed = true;
+    } else {
+      first = std::min(first, (*link)->cursor);
+      link = &(*link)->next;
+    }
+  }
+  if (is_removed) origin.first_awaited.store(first);
+  return is_removed;
+}
+
+void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
+  cpu_waiter* woken = nullptr;
+  {
+    const std::lock_guard<spin_lock> lock(origin.waiters_lock);
+    std::uint64_t first = cpu_queue::nobody;
+    cpu_waiter** end = &woken;
+    for (cpu_waiter** link = &origin.waiters; *link != nullptr;) {
+      cpu_waiter* w = *link;
+      if (w->cursor > cursor) {
+        first = std::min(first, w->cursor);
+        link = &w->next;
+        continue;
+      }
+      *link = w->next;
+      w->next = nullptr;
+      *end = w;
+      end = &w->next;
+    }
+    origin.first_awaited.store(first);
+  }
+  while (woken != nullptr) {
+    cpu_waiter& w = *std::exchange(woken, woken->next);
+    if (w.stream != nullptr) {
+      w.stream->state.store(cpu_queue::queued, std::memory_order_relaxed);  // the list's lock orders it
+      w.stream->home.push(*w.stream);
+    } else {
+      // After the store the thread may be gone with its waiter; the address alone is used then.
+      const std::atomic<std::uint32_t>& word = w.word;
+      w.word.store(1, std::memory_order_release);  // pairs with the acquire in wait()
+      futex(word, FUTEX_WAKE, 1);
+    }
+  }
+}
+
+// ---- The threads.
+
+cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus) : cpus_(std::move(cpus)) {
+  threads_.reserve(std::max(1U, threads));
+  for (unsigned i = 0; i < std::max(1U, threads); ++i) {
+    threads_.emplace_back([this, i] { work(i); });
+  }
+}
+
+cpu_scheduler::~cpu_scheduler() {
+  stop_.store(true);
+  pushes_.fetch_add(1);
+  futex(pushes_, FUTEX_WAKE, std::numeric_limits<int>::max());
+  for (std::thread& t : threads_) t.join();
+}
+
+cpu_queue& cpu_scheduler::add_queue() {
+  const std::scoped_lock lock(queues_mutex_);
+  return *queues_.emplace_back(std::make_unique<cpu_queue>(*this));
+}
+
+void cpu_scheduler::work(unsigned number) {
+  if (!cpus_.empty()) pin_this_thread(cpus_[number % cpus_.size()]);
+  for (;;) {
+    if (grain() < short_op && ready_.load(std::memory_order_relaxed) != 0) hesitate();
+    if (cpu_queue* q = take()) {
+      run(*q, small_batch, [] { return false; });
+    } else if (!rest()) {
+      return;
+    }
+  }
+}
+
+// Ops that are shorter than the way from one core to another are not worth having at once: at the heels of
+// the submitter both cores want the same cache lines all the time, and a thread that is about to wait for
+// them runs them itself. So let some gather, or go.
+void cpu_scheduler::hesitate() const noexcept {
+  const auto until = std::chrono::steady_clock::now() + hesitation;
+  while (std::chrono::steady_clock::now() < until) {
+    for (unsigned i = 0; i < 8; ++i) relax();
+  }
+}
+
+// Looks for a while, then sleeps. False: it is over.
+bool cpu_scheduler::rest() {
+  looking_.fetch_add(1);
+  std::uint32_t seen = pushes_.load(std::memory_order_relaxed);
+  for (unsigned look = 0, pause = 1; look < looks_before_sleep; ++look) {
+    if (ready_.load(std::memory_order_relaxed) != 0) {
+      looking_.fetch_sub(1);
+      return true;
+    }
+    if (stop_.load(std::memory_order_relaxed)) break;
+    if (const std::uint32_t now = pushes_.load(std::memory_order_relaxed); now != seen) {
+      seen = now;  // others take what comes, but it comes: stay awake
+      look = 0;
+    }
+    for (unsigned i = 0; i < pause; ++i) relax();
+    pause = std::min(pause + 1, 16U);
+  }
+  sleeping_.fetch_add(1);
+  looking_.fetch_sub(1);
+  const std::uint32_t before = pushes_.load();
+  if (ready_.load() == 0 && !stop_.load()) futex(pushes_, FUTEX_WAIT, before);
+  sleeping_.fetch_sub(1);
+  return !stop_.load() || ready_.load() != 0;
+}
+
+void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
+  const target wanted{&q, cursor};
+  unsigned looks = 0;
+  while (!wanted.is_reached()) {
+    if (cpu_queue* ready = take(&q)) {
+      run(*ready, 1, [&] { return wanted.is_reached(); });
+      looks = 0;
+      continue;
+    }
+    if (++looks < looks_of_a_waiting_thread) {
+      relax();
+      continue;
+    }
+    cpu_waiter w;
+    w.cursor = cursor;
+    add_waiter(q, w);
+    if (q.done.load() >= cursor && remove_waiter(q, w, cursor)) break;
+    while (w.word.load(std::memory_order_acquire) == 0)
+      futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
+  }
+}
+
+void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
+  const std::uint64_t submitted = q.submitted.load(std::memory_order_acquire);
+  if (submitted <= left) return;
+  const std::uint64_t cursor = submitted - left;
+  backoff pause;
+  for (unsigned looks = 0; !q.is_done(cursor); ++looks) {
+    if (looks < 400) {
+      pause.pause();
+      continue;
+    }
+    cpu_waiter w;
+    w.cursor = cursor;
+    add_waiter(q, w);
+    if (q.done.load() >= cursor && remove_waiter(q, w, cursor)) break;
+    while (w.word.load(std::memory_order_acquire) == 0)
+      futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
+  }
+}
+
+void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  const auto is_over = [&] { return word.load(std::memory_order_acquire) != old; };
+  for (unsigned looks = 0; !is_over();) {
+    if (cpu_queue* ready = take()) {
+      run(*ready, 1, is_over);
+      looks = 0;
+    } else if (++looks < looks_of_a_waiting_thread) {
+      relax();
+    } else {
+      word.wait(old, std::memory_order_acquire);
+    }
+  }
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,37 @@
+#include "braid/detail/buffer_core.hpp"
+
+#include <algorithm>
+
+namespace braid::detail {
+
+void buffer_core::note_part_written(byte_range r) {
+  const std::lock_guard<spin_lock> held(lock);
+  auto at =
+      std::find_if(written.begin(), written.end(), [&](const byte_range& w) { return w.end() >= r.offset; });
+  std::uint64_t begin = r.offset;
+  std::uint64_t end = r.end();
+  auto last = at;
+  for (; last != written.end() && last->offset <= end; ++last) {
+    begin = std::min(begin, last->offset);
+    end = std::max(end, last->end());
+  }
+  at = written.erase(at, last);
+  if (begin == 0 && end == bytes) {
+    written.clear();
+    is_written.store(true, std::memory_order_release);  // pairs with is_range_written()
+  } else {
+    written.insert(at, {begin, end - begin});
+  }
+}
+
+void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t count, std::uint64_t size) {
+  if (core == nullptr) {
+    throw usage_error(misuse::null_resource,
+                      "slice() of a null buffer: only a runtime's make_buffer() makes one");
+  }
+  throw usage_error(misuse::range_outside, "slice(" + std::to_string(first) + ", " + std::to_string(count) +
+                                               ") is outside '" + core->name + "', which has " +
+                                               std::to_string(size) + " elements");
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,79 @@
+#include "braid/detail/labels.hpp"
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+
+namespace braid::detail {
+
+namespace {
+
+constexpr std::size_t most_labels = 4096;
+
+struct table {
+  std::mutex mutex;
+  std::unordered_map<std::string_view, std::unique_ptr<op_label>> labels;
+};
+// Never destroyed: engines of other static objects may still refer to labels.
+table& labels() {
+  static table* all = new table;
+  return *all;
+}
+
+// The labels that this thread used last, by where their text stands: most are literals.
+struct recent {
+  const char* at = nullptr;
+  std::size_t size = 0;
+  op_label* label = nullptr;
+};
+constinit thread_local std::array<recent, 64> recently;
+
+// Labels are short: a call costs more than comparing.
+inline bool is_same(const char* a, const char* b, std::size_t size) noexcept {
+  for (; size >= 8; size -= 8, a += 8, b += 8) {
+    std::uint64_t x = 0;
+    std::uint64_t y = 0;
+    std::memcpy(&x, a, 8);
+    std::memcpy(&y, b, 8);
+    if (x != y) return false;
+  }
+  for (; size != 0; --size, ++a, ++b) {
+    if (*a != *b) return false;
+  }
+  return true;
+}
+
+recent& place_of(std::string_view text) {
+  const auto at = reinterpret_cast<std::uintptr_t>(text.data());
+  return recently[((at >> 3) ^ (at >> 9) ^ at) % recently.size()];
+}
+
+}  // namespace
+
+op_label* label_ref::intern(std::string_view text) {
+  table& all = labels();
+  const std::scoped_lock lock(all.mutex);
+  if (const auto found = all.labels.find(text); found != all.labels.end()) return found->second.get();
+  if (all.labels.size() >= most_labels) return nullptr;
+  auto made = std::make_unique<op_label>(std::string(text));
+  const std::string_view key = made->name();
+  return all.labels.emplace(key, std::move(made)).first->second.get();
+}
+
+label_ref label_ref::of(std::string_view text) {
+  recent& r = place_of(text);
+  // The text is compared: memory at the same place may hold another label by now.
+  if (r.label != nullptr && r.at == text.data() && r.size == text.size() &&
+      is_same(r.label->name().data(), text.data(), text.size())) {
+    return label_ref(reinterpret_cast<std::uintptr_t>(r.label));
+  }
+  if (op_label* kept = intern(text)) {
+    r = {text.data(), text.size(), kept};
+    return label_ref(reinterpret_cast<std::uintptr_t>(kept));
+  }
+  return label_ref(reinterpret_cast<std::uintptr_t>(new op_label(std::string(text))) | owned);
+}
+
+}  // namespace braid::detail

@@ -1,0 +1,373 @@
+// The CPU backend below the runtime: streams, waits and raw launches.
+
+#include "braid/cpu.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "support.hpp"
+
+namespace braid {
+namespace {
+
+using engine = multi_stream<cpu::backend>;
+
+cpu::backend workers(unsigned count) {
+  return cpu::backend(runtime_options{.workers = count, .pin_workers = false});
+}
+
+template <class F>
+void launch(engine& on, stream_id id, std::initializer_list<binding> bindings, F&& body) {
+  auto op = on.resolve(id, bindings);
+  op.current().launch(std::forward<F>(body));
+}
+
+/// An op that waits until it is let go. It has begun, on a thread of the backend, when the constructor
+/// returns.
+class held_op {
+ public:
+  held_op(engine& on, stream_id id, std::initializer_list<binding> bindings) {
+    launch(on, id, bindings, [begun = begun_, open = open_] {
+      begun->store(true);
+      begun->notify_all();
+      open->wait(false);
+    });
+    begun_->wait(false);
+  }
+  ~held_op() { let_go(); }
+  held_op(const held_op&) = delete;
+  held_op& operator=(const held_op&) = delete;
+  void let_go() {
+    open_->store(true);
+    open_->notify_all();
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> begun_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+class cpu_backend : public testing::TestWithParam<unsigned> {
+ protected:
+  engine on{workers(GetParam()), test::options(2048)};
+  resource x = resource::memory(64, "x");
+};
+INSTANTIATE_TEST_SUITE_P(workers, cpu_backend, testing::Values(1U, 2U, 3U, 8U));
+
+TEST_P(cpu_backend, ops_of_a_stream_run_in_the_order_in_which_they_were_given) {
+  std::vector<int> seen;
+  for (int i = 0; i < 20'000; ++i) launch(on, {1}, {}, [&seen, i] { seen.push_back(i); });
+  on.wait(stream_id{1});
+  ASSERT_EQ(seen.size(), 20'000U);
+  for (int i = 0; i < 20'000; ++i) ASSERT_EQ(seen[static_cast<std::size_t>(i)], i);
+}
+
+TEST_P(cpu_backend, an_op_may_have_no_launch_or_several) {
+  std::vector<int> seen;
+  test::give(on, {1}, {});
+  {
+    auto op = on.resolve({1}, {});
+    for (int i = 0; i < 5; ++i) op.current().launch([&seen, i] { seen.push_back(i); });
+  }
+  test::give(on, {1}, {});
+  on.wait(stream_id{1});
+  EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(on.cursor({1}), 3U);
+}
+
+TEST_P(cpu_backend, a_stream_waits_for_what_its_op_needs_of_another) {
+  int value = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    launch(on, {static_cast<std::uint64_t>(i) % 7}, {read_write(x)},
+           [&value, i] { value = value == i ? i + 1 : -1; });
+  }
+  on.wait_all();
+  EXPECT_EQ(value, 2'000);
+}
+
+TEST_P(cpu_backend, an_op_that_must_wait_parks_its_stream_and_no_thread) {
+  std::atomic<int> ran{0};
+  int other = 0;
+  {
+    const held_op held(on, {0}, {write(x)});
+    for (std::uint64_t s = 1; s <= 200; ++s) launch(on, {s}, {read(x)}, [&ran] { ++ran; });
+    // With one or two workers the held op has the only thread; this one helps, and is not caught either.
+    for (int i = 0; i < 100; ++i) launch(on, {300}, {}, [&other] { ++other; });
+    on.wait(stream_id{300});
+    EXPECT_EQ(other, 100);
+    EXPECT_EQ(ran, 0);
+  }
+  on.wait_all();
+  EXPECT_EQ(ran, 200);
+}
+
+TEST_P(cpu_backend, an_op_may_wait_for_a_thousand_streams) {
+  std::vector<resource> all;
+  std::vector<binding> needed;
+  std::atomic<int> ran{0};
+  for (std::uint64_t s = 0; s < 1000; ++s) {
+    all.push_back(resource::memory(64, "each"));
+    launch(on, {s}, {write(all.back())}, [&ran] { ++ran; });
+  }
+  for (const resource& r : all) needed.push_back(read(r));
+  int seen = 0;
+  {
+    auto op = on.resolve({1500}, needed);
+    op.current().launch([&] { seen = ran; });
+  }
+  on.wait(stream_id{1500});
+  EXPECT_EQ(seen, 1000);
+}
+
+TEST_P(cpu_backend, a_thousand_streams_may_wait_for_one_op) {
+  std::atomic<int> ran{0};
+  for (int turn = 0; turn < 20; ++turn) {
+    launch(on, {0}, {write(x)}, [&ran] { ran = 0; });
+    for (std::uint64_t s = 1; s <= 1000; ++s) launch(on, {s}, {read(x)}, [&ran] { ++ran; });
+  }
+  on.wait_all();
+  EXPECT_EQ(ran, 1000);
+}
+
+TEST_P(cpu_backend, what_a_raw_launch_throws_is_reported_once_to_who_waits_for_it) {
+  launch(on, {1}, {}, [] { throw std::runtime_error("first reason"); });
+  launch(on, {1}, {}, [] { throw std::runtime_error("second reason"); });
+  std::atomic<int> ran{0};
+  launch(on, {1}, {}, [&ran] { ++ran; });
+  try {
+    on.wait(stream_id{1});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const execution_error& e) {
+    EXPECT_EQ(std::string(e.what()), "first reason");
+  }
+  EXPECT_EQ(ran, 1);  // the stream went on
+  on.wait(stream_id{1});
+  launch(on, {1}, {}, [] { throw 42; });
+  EXPECT_THROW(on.wait_all(), execution_error);
+  on.wait_all();
+}
+
+TEST_P(cpu_backend, an_error_is_not_told_to_who_waits_for_an_op_before_it) {
+  cpu::backend& raw = on.backend();
+  cpu::stream s = raw.create_stream();
+  s.launch([] {});
+  raw.commit_point(s, 1);
+  s.launch([] { throw std::runtime_error("reason"); });
+  raw.commit_point(s, 2);
+  s.launch([] {});
+  raw.commit_point(s, 3);
+  raw.wait_point_sync(s, 1);
+  EXPECT_TRUE(raw.is_point_complete(s, 1));
+  EXPECT_THROW(raw.wait_point_sync(s, 3), execution_error);
+  raw.wait_point_sync(s, 3);
+  EXPECT_TRUE(raw.is_point_complete(s, 3));
+  EXPECT_FALSE(raw.is_point_complete(s, 4));
+}
+
+/// Counts how often it is allocated by itself.
+template <std::size_t Size>
+struct counted_body {
+  static inline std::atomic<int> allocations{0};
+  static void* operator new(std::size_t size) {
+    ++allocations;
+    return ::operator new(size);
+  }
+  static void operator delete(void* at) { ::operator delete(at); }
+  static void* operator new(std::size_t, void* at) noexcept { return at; }
+  static void operator delete(void*, void*) noexcept {}
+
+  std::atomic<int>* ran;
+  std::array<char, Size> content{};
+  void operator()() const {
+    for (const char each : content) *ran += each;
+  }
+};
+
+template <std::size_t Size>
+int allocations_of(engine& on) {
+  std::atomic<int> ran{0};
+  counted_body<Size> body{&ran};
+  body.content.fill(1);
+  const int before = counted_body<Size>::allocations;
+  for (std::uint64_t i = 0; i < 100; ++i) launch(on, {i % 3}, {}, body);
+  on.wait_all();
+  EXPECT_EQ(ran, 100 * static_cast<int>(Size));
+  return counted_body<Size>::allocations - before;
+}
+
+TEST_P(cpu_backend, bodies_of_usual_size_are_not_allocated_and_large_ones_work) {
+  EXPECT_EQ(allocations_of<1>(on), 0);
+  EXPECT_EQ(allocations_of<100>(on), 0);
+  EXPECT_EQ(allocations_of<2000>(on), 0);
+  EXPECT_EQ(allocations_of<4000>(on), 100);
+  EXPECT_EQ(allocations_of<100'000>(on), 100);
+}
+
+TEST_P(cpu_backend, an_aligned_body_stays_aligned) {
+  struct alignas(256) aligned {
+    std::atomic<int>* ran;
+    void operator()() const { *ran += reinterpret_cast<std::uintptr_t>(this) % 256 == 0 ? 1 : 1000; }
+  };
+  std::atomic<int> ran{0};
+  for (int i = 0; i < 50; ++i) launch(on, {1}, {}, aligned{&ran});
+  on.wait_all();
+  EXPECT_EQ(ran, 50);
+}
+
+TEST_P(cpu_backend, a_body_is_destroyed_after_it_ran_also_when_it_threw) {
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> alive = held;
+  launch(on, {1}, {}, [held] {});
+  launch(on, {1}, {}, [held] { throw std::runtime_error("reason"); });
+  launch(on, {1}, {}, [held = std::move(held), large = std::array<char, 5000>{}] {
+    if (large[0] == 0) throw std::runtime_error("reason");
+  });
+  EXPECT_THROW(on.wait_all(), execution_error);
+  EXPECT_TRUE(alive.expired());
+}
+
+TEST_P(cpu_backend, a_body_that_cannot_be_copied_into_the_stream_leaves_the_stream_as_it_was) {
+  struct stubborn {
+    stubborn() = default;
+    stubborn(const stubborn&) { throw std::runtime_error("cannot be copied"); }
+    void operator()() const {}
+  };
+  const stubborn body;
+  EXPECT_THROW(launch(on, {1}, {write(x)}, body), std::runtime_error);
+  int ran = 0;
+  launch(on, {1}, {write(x)}, [&ran] { ++ran; });
+  on.wait_all();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_P(cpu_backend, many_threads_may_wait_for_one_op) {
+  std::vector<std::thread> threads;
+  std::atomic<int> ran{0};
+  std::atomic<int> seen{0};
+  std::atomic<int> waiting{0};
+  {
+    const held_op held(on, {0}, {write(x)});
+    launch(on, {1}, {read_write(x)}, [&ran] { ++ran; });
+    for (int t = 0; t < 6; ++t) {
+      threads.emplace_back([&, t] {
+        ++waiting;
+        if (t % 2 == 0) {
+          on.wait(x);
+        } else {
+          on.wait(stream_id{1});
+        }
+        seen += ran;
+      });
+    }
+    detail::backoff pause;
+    while (waiting != 6) pause.pause();
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(seen, 6);
+}
+
+TEST_P(cpu_backend, a_stream_waits_for_an_event_of_another_backend) {
+  engine other{workers(2), test::options()};
+  const resource y = resource::memory(64, "y");
+  std::atomic<int> value{0};
+  for (int i = 0; i < 200; ++i) {
+    launch(other, {1}, {write(y)}, [&value, i] { value = i; });
+    on.note(write(x), other.backend().flush(other.stream_of(other.lane_of({1}))));
+    int seen = -1;
+    launch(on, {static_cast<std::uint64_t>(i) % 5}, {read_write(x)}, [&] { seen = value; });
+    on.wait(x);
+    ASSERT_EQ(seen, i);
+  }
+}
+
+TEST_P(cpu_backend, a_stream_is_parked_with_another_backend) {
+  engine other{workers(2), test::options()};
+  const resource y = resource::memory(64, "y");
+  std::atomic<bool> ran{false};
+  int unrelated = 0;
+  {
+    const held_op held(other, {1}, {write(y)});
+    on.note(write(x), other.backend().flush(other.stream_of(other.lane_of({1}))));
+    launch(on, {2}, {read(x)}, [&ran] { ran = true; });
+    launch(on, {3}, {}, [&unrelated] { ++unrelated; });
+    on.wait(stream_id{3});
+    EXPECT_FALSE(ran);
+    EXPECT_EQ(unrelated, 1);
+  }
+  on.wait(stream_id{2});
+  EXPECT_TRUE(ran);
+}
+
+TEST_P(cpu_backend, an_event_keeps_its_backend) {
+  std::optional<cpu::event> left;
+  {
+    cpu::backend gone = workers(GetParam());
+    cpu::stream s = gone.create_stream();
+    s.launch([] {});
+    gone.commit_point(s, 1);
+    left.emplace(gone.flush(s));
+    gone.wait_event_sync(*left);
+  }
+  EXPECT_TRUE(on.backend().is_complete(*left));
+  on.note(write(x), std::move(*left));
+  int ran = 0;
+  launch(on, {1}, {read(x)}, [&ran] { ++ran; });
+  on.wait_all();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_P(cpu_backend, a_submitter_far_ahead_of_the_workers_is_held_back_and_loses_nothing) {
+  std::uint64_t ran = 0;
+  const detail::lane_id lane = on.lane_of({1});
+  for (int i = 0; i < 100'000; ++i) {
+    on.backend().throttle(on.stream_of(lane));
+    launch(on, {1}, {}, [&ran] { ++ran; });
+  }
+  on.wait_all();
+  EXPECT_EQ(ran, 100'000U);
+}
+
+TEST_P(cpu_backend, bodies_of_all_sizes_cross_the_ends_of_chunks) {
+  std::uint64_t sum = 0;
+  std::uint64_t expected = 0;
+  for (std::uint64_t i = 0; i < 3'000; ++i) {
+    expected += i;
+    switch (i % 4) {
+      case 0: launch(on, {1}, {}, [&sum, i] { sum += i; }); break;
+      case 1:
+        launch(on, {1}, {},
+               [&sum, i, pad = std::array<char, 40>{}] { sum += i + static_cast<std::uint64_t>(pad[0]); });
+        break;
+      case 2:
+        launch(on, {1}, {},
+               [&sum, i, pad = std::array<char, 700>{}] { sum += i + static_cast<std::uint64_t>(pad[0]); });
+        break;
+      default:
+        launch(on, {1}, {},
+               [&sum, i, pad = std::array<char, 1999>{}] { sum += i + static_cast<std::uint64_t>(pad[0]); });
+        break;
+    }
+    if (i % 500 == 0) on.wait_all();
+  }
+  on.wait_all();
+  EXPECT_EQ(sum, expected);
+}
+
+TEST(cpu_backend_options, workers_may_be_pinned) {
+  engine on{cpu::backend(runtime_options{.workers = 4, .pin_workers = true}), test::options()};
+  std::atomic<int> ran{0};
+  for (std::uint64_t i = 0; i < 100; ++i) launch(on, {i % 8}, {}, [&ran] { ++ran; });
+  on.wait_all();
+  EXPECT_EQ(ran, 100);
+}
+
+TEST(cpu_backend_options, a_waiting_thread_counts_as_a_worker) {
+  EXPECT_EQ(workers(4).workers(), 4U);
+  EXPECT_EQ(workers(4).useful_streams(), 32U);
+  EXPECT_GE(workers(0).workers(), 1U);
+}
+
+}  // namespace
+}  // namespace braid

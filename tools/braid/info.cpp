@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+#include <hwloc.h>
+#include <spdlog/version.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "backends/cpu/cgroup.hpp"
+#include "backends/drivers.hpp"
+#include "braid/detail/cores.hpp"
+#include "commands.hpp"
+#include "machine.hpp"
+
+// Set by the build: BRAID_HAS_CPU (0 or 1), BRAID_CUDA_HEADERS (their version, or empty).
+
+namespace braid::tool {
+
+namespace {
+
+using nlohmann::json;
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
+
+std::string compiler() {
+#ifdef __clang__
+  return "clang++ " + fmt::format("{}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return "g++ " __VERSION__;
+#endif
+}
+
+json libraries() {
+  return {{"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)},
+          {"hwloc", HWLOC_VERSION},
+          {"cuda_headers", text_or_null(BRAID_CUDA_HEADERS)}};
+}
+
+/// Of /proc/meminfo, which counts in KiB; 0 if it is not there.
+std::uint64_t meminfo_bytes(const std::string& key) {
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    if (fields >> name >> kib && name == key + ":") return kib * 1024;
+  }
+  return 0;
+}
+
+json machine() {
+  const detail::cores cores = detail::cores_of_process();
+  const std::uint64_t total = meminfo_bytes("MemTotal");
+  const auto limit = detail::cgroup_memory_limit();
+  const bool limits = limit.has_value() && limit->bytes < total;
+  return {{"cpu", bench::machine()["cpu"]},
+          {"cores", cores.usable},
+          {"cpus", cores.cpus},
+          {"cores_limited_by", cores.limited_by},
+          {"memory_bytes", total},
+          {"memory_available_bytes", meminfo_bytes("MemAvailable")},
+          {"memory_limit_bytes", limits ? json(limit->bytes) : json(nullptr)},
+          {"memory_limited_by", limits ? limit->file.string() : ""}};
+}
+
+json devices(const std::vector<std::string>& names) {
+  json all = json::array();
+  for (const std::string& name : names) all.push_back({{"name", name}});
+  return all;
+}
+
+json cpu_backend(const json& machine) {
+  constexpr bool built = BRAID_HAS_CPU != 0;
+  json device = {{"name", machine["cpu"]}, {"cores", machine["cores"]}};
+  return {{"name", "cpu"},
+          {"built", built},
+          {"available", built},
+          {"reason", built ? "" : "this build has no CPU backend"},
+          {"devices", json::array({std::move(device)})}};
+}
+
+json sim_backend() {
+  return {{"name", "sim"},
+          {"built", true},
+          {"available", true},
+          {"reason", ""},
+          {"devices", devices({"a simulated device in virtual time"})}};
+}
+
+json vendor_backend(const char* name, const char* reason, const detail::driver& driver) {
+  return {{"name", name},     {"built", false},        {"available", false},
+          {"reason", reason}, {"driver", driver.text}, {"devices", devices(driver.devices)}};
+}
+
+json info() {
+  json out;
+  out["version"] = BRAID_VERSION;
+  out["compiler"] = compiler();
+  out["libraries"] = libraries();
+  out["machine"] = machine();
+  out["backends"] = {cpu_backend(out["machine"]), sim_backend(),
+                     vendor_backend("cuda", "this build has no CUDA backend", detail::probe_cuda()),
+                     vendor_backend("opencl", "this build has no OpenCL backend", detail::probe_opencl())};
+  return out;
+}
+
+std::string gib(const json& bytes) {
+  return fmt::format("{:.1f} GiB", bytes.get<double>() / (1024.0 * 1024.0 * 1024.0));
+}
+
+std::string text(const json& value) {
+  return value.get<std::string>();
+}
+
+void print_backend(const json& b) {
+  std::string first = text(b["reason"]);
+  if (b["available"].get<bool>()) {
+    for (const json& d : b["devices"]) first += (first.empty() ? "" : ", ") + text(d["name"]);
+  }
+  fmt::print("  {:<8} {:<14} {}\n", text(b["name"]),
+             b["available"].get<bool>() ? "available"
+             : b["built"].get<bool>()   ? "not available"
+                                        : "not built",
+             first);
+  if (b.contains("driver")) fmt::print("  {:<8} {:<14} {}\n", "", "", text(b["driver"]));
+}
+
+void print_text(const json& out) {
+  const json& libraries = out["libraries"];
+  fmt::print("braid {}, built with {}\n\nbackends\n", text(out["version"]), text(out["compiler"]));
+  for (const json& b : out["backends"]) print_backend(b);
+
+  const json& m = out["machine"];
+  const auto cores = m["cores"].get<unsigned>();
+  const std::string limited_by = text(m["cores_limited_by"]);
+  fmt::print("\nmachine\n  {:<8} {}\n  {:<8} {} usable{}{}\n", "CPU", text(m["cpu"]), "cores", cores,
+             limited_by.empty() ? "" : ": ", limited_by);
+  fmt::print("  {:<8} {}, {} available\n", "memory", gib(m["memory_bytes"]),
+             gib(m["memory_available_bytes"]));
+  if (!m["memory_limit_bytes"].is_null()) {
+    fmt::print("  {:<8} limited to {} by {}\n", "", gib(m["memory_limit_bytes"]),
+               text(m["memory_limited_by"]));
+  }
+  const json& cuda = libraries["cuda_headers"];
+  fmt::print("\nlibraries\n  fmt {}, spdlog {}, hwloc {}; {}\n", text(libraries["fmt"]),
+             text(libraries["spdlog"]), text(libraries["hwloc"]),
+             cuda.is_null() ? "no CUDA headers were found when it was built" : "CUDA headers " + text(cuda));
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& status) {
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* sub = app.add_subcommand(
+      "info", "Print what is built in, which devices and drivers are found, and what the machine offers");
+  sub->add_flag("--json", *as_json, "Print JSON");
+  sub->footer(
+      "The drivers of CUDA and OpenCL are opened and asked for their devices, also where this build has no "
+      "backend for them. Exit status: 0, whatever is found.");
+  sub->callback([as_json, &status] {
+    const json out = info();
+    if (*as_json) {
+      fmt::print("{}\n", out.dump(2));
+    } else {
+      print_text(out);
+    }
+    status = 0;
+  });
+}
+
+}  // namespace braid::tool
