@@ -211,8 +211,7 @@ class cpu_scheduler {
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
-  static void add_waiter(cpu_queue& origin, cpu_waiter& w);
-  static bool remove_waiter(cpu_queue& origin, const cpu_waiter& w, std::uint64_t cursor);
+  static bool add_waiter(cpu_queue& origin, cpu_waiter& w);
   static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
 
   alignas(64) spin_lock ready_lock_;

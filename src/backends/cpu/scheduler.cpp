@@ -240,40 +240,25 @@ bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
 bool cpu_scheduler::park(cpu_queue& q, const cpu_point& on) {
   q.state.store(cpu_queue::parked, std::memory_order_relaxed);  // the origin's lock orders it
   q.parking.cursor = on.cursor;
-  cpu_queue& origin = *on.origin;
-  const std::uint64_t cursor = on.cursor;  // the record may be gone when the stream is woken
-  add_waiter(origin, q.parking);
-  if (origin.done.load() < cursor) return false;
-  if (!remove_waiter(origin, q.parking, cursor)) return false;  // woken already, and queued
+  if (add_waiter(*on.origin, q.parking)) return false;
   q.state.store(cpu_queue::running, std::memory_order_relaxed);
   return true;
 }
 
-void cpu_scheduler::add_waiter(cpu_queue& origin, cpu_waiter& w) {
+// False: the point is complete. All is decided under the origin's lock, because from then on the waiter may be woken,
+// and the origin may be gone.
+bool cpu_scheduler::add_waiter(cpu_queue& origin, cpu_waiter& w) {
   const std::lock_guard<spin_lock> lock(origin.waiters_lock);
-  w.next = std::exchange(origin.waiters, &w);
-  // seq_cst, also where nothing changes: who completes the point after this sees it, or the waiter sees the
-  // point complete
-  origin.first_awaited.store(std::min(w.cursor, origin.first_awaited.load(std::memory_order_relaxed)));
-}
-
-// False: it was woken. A stream that was woken may by now be parked again, here or elsewhere, so only this
-// list and this cursor tell.
-bool cpu_scheduler::remove_waiter(cpu_queue& origin, const cpu_waiter& w, std::uint64_t cursor) {
-  const std::lock_guard<spin_lock> lock(origin.waiters_lock);
-  bool is_removed = false;
-  std::uint64_t first = cpu_queue::nobody;
-  for (cpu_waiter** link = &origin.waiters; *link != nullptr;) {
-    if (*link == &w && (*link)->cursor == cursor) {
-      *link = (*link)->next;
-      is_removed = true;
-    } else {
-      first = std::min(first, (*link)->cursor);
-      link = &(*link)->next;
-    }
+  const std::uint64_t first = origin.first_awaited.load(std::memory_order_relaxed);
+  // seq_cst, also where nothing changes: who completes the point after this sees it and comes for the lock, or this
+  // thread sees the point complete
+  origin.first_awaited.store(std::min(w.cursor, first));
+  if (origin.done.load() >= w.cursor) {
+    origin.first_awaited.store(first);
+    return false;
   }
-  if (is_removed) origin.first_awaited.store(first);
-  return is_removed;
+  w.next = std::exchange(origin.waiters, &w);
+  return true;
 }
 
 void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
@@ -393,8 +378,7 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
     }
     cpu_waiter w;
     w.cursor = cursor;
-    add_waiter(q, w);
-    if (q.done.load() >= cursor && remove_waiter(q, w, cursor)) break;
+    if (!add_waiter(q, w)) break;
     while (w.word.load(std::memory_order_acquire) == 0)
       futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
   }
@@ -412,8 +396,7 @@ void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
     }
     cpu_waiter w;
     w.cursor = cursor;
-    add_waiter(q, w);
-    if (q.done.load() >= cursor && remove_waiter(q, w, cursor)) break;
+    if (!add_waiter(q, w)) break;
     while (w.word.load(std::memory_order_acquire) == 0)
       futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
   }
