@@ -249,8 +249,8 @@ class multi_stream final : private detail::gate_keeper {
   // A gate is a mark, or, with its lowest bit set, the event of a foreign access.
   using foreign_gate = std::shared_ptr<typename B::event>;
   static foreign_gate* as_foreign(void* gate) noexcept {
-    const auto bits = reinterpret_cast<std::uintptr_t>(gate);
-    return (bits & 1) != 0 ? reinterpret_cast<foreign_gate*>(bits - 1) : nullptr;
+    const bool is_foreign = (reinterpret_cast<std::uintptr_t>(gate) & 1) != 0;
+    return is_foreign ? reinterpret_cast<foreign_gate*>(static_cast<char*>(gate) - 1) : nullptr;
   }
 
   // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they

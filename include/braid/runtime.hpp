@@ -308,8 +308,10 @@ class basic_runtime final : private detail::runtime_base {
   void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
   void post(detail::retired object) override { engine_->post(std::move(object)); }
   void release(detail::buffer_core& dead) noexcept override;
-  const void* kind() const noexcept override { return &kind_; }
-  static constexpr char kind_ = 0;  // its address tells runtimes with one backend from others
+  const void* kind() const noexcept override {
+    static constexpr char here = 0;  // its address tells runtimes with one backend from others
+    return &here;
+  }
 
   template <class T>
   static std::uint64_t bytes_of(std::uint64_t count);

@@ -47,7 +47,8 @@ void each_setting(Settings& s, Visit&& visit) {
   visit("streams.marks", s.marks, "when events are recorded: learned, eager or lazy");
   visit("streams.deterministic", s.deterministic, "never consult completion: the same waits every time");
   visit("streams.placement", s.placed, "where ops without a stream go: automatic, per_thread or single");
-  visit("cpu.workers", s.workers, "threads that run ops, a waiting one included; 0 is the cores of this process");
+  visit("cpu.workers", s.workers,
+        "threads that run ops, a waiting one included; 0 is the cores of this process");
   visit("cpu.pin_workers", s.pin_workers, "each worker stays on a core of its own");
   visit("memory.limit", s.memory_limit, "bytes that a pool may reserve; 0 is no limit");
   visit("limits.ops_in_flight", s.ops_in_flight, "submitters wait beyond this; 0 is no limit");

@@ -67,13 +67,13 @@ label_ref label_ref::of(std::string_view text) {
   // The text is compared: memory at the same place may hold another label by now.
   if (r.label != nullptr && r.at == text.data() && r.size == text.size() &&
       is_same(r.label->name().data(), text.data(), text.size())) {
-    return label_ref(reinterpret_cast<std::uintptr_t>(r.label));
+    return label_ref(r.label);
   }
   if (op_label* kept = intern(text)) {
     r = {text.data(), text.size(), kept};
-    return label_ref(reinterpret_cast<std::uintptr_t>(kept));
+    return label_ref(kept);
   }
-  return label_ref(reinterpret_cast<std::uintptr_t>(new op_label(std::string(text))) | owned);
+  return label_ref(std::make_unique<op_label>(std::string(text)));
 }
 
 }  // namespace braid::detail

@@ -136,7 +136,8 @@ failure_ptr runtime_base::refuse(const op_info& op, std::span<const touched> use
   return why;
 }
 
-failure_ptr runtime_base::fail(const op_info& op, std::span<const touched> uses, std::exception_ptr cause) {
+failure_ptr runtime_base::fail(const op_info& op, std::span<const touched> uses,
+                               const std::exception_ptr& cause) {
   auto made = std::make_shared<failure>();
   made->label = *op.label;
   made->order = op.order;

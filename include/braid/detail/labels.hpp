@@ -17,22 +17,26 @@ class label_ref {
   /// Of the process's labels, or a new one of its own when there are too many.
   static label_ref of(std::string_view text);
 
-  label_ref(label_ref&& other) noexcept : bits_(std::exchange(other.bits_, 0)) {}
+  label_ref(label_ref&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
   label_ref& operator=(label_ref&&) = delete;
   ~label_ref() {
-    if ((bits_ & owned) != 0) delete get();
+    if (is_owned()) delete get();
   }
 
-  [[nodiscard]] op_label* get() const noexcept { return reinterpret_cast<op_label*>(bits_ & ~owned); }
+  [[nodiscard]] op_label* get() const noexcept {
+    return reinterpret_cast<op_label*>(is_owned() ? at_ - 1 : at_);
+  }
   /// For the engine to learn from; null for a label that dies with its op.
-  [[nodiscard]] op_label* lasting() const noexcept { return (bits_ & owned) == 0 ? get() : nullptr; }
+  [[nodiscard]] op_label* lasting() const noexcept { return is_owned() ? nullptr : get(); }
   [[nodiscard]] const std::string& name() const noexcept { return get()->name(); }
 
  private:
-  static constexpr std::uintptr_t owned = 1;
-  explicit label_ref(std::uintptr_t bits) noexcept : bits_(bits) {}
+  explicit label_ref(op_label* kept) noexcept : at_(reinterpret_cast<char*>(kept)) {}
+  label_ref(std::unique_ptr<op_label> own) noexcept : at_(reinterpret_cast<char*>(own.release()) + 1) {}
+  [[nodiscard]] bool is_owned() const noexcept { return (reinterpret_cast<std::uintptr_t>(at_) & 1) != 0; }
   static op_label* intern(std::string_view text);
-  std::uintptr_t bits_;
+
+  char* at_;  // the label, or the byte behind its first one if it is this op's own
 };
 
 }  // namespace braid::detail

@@ -516,7 +516,7 @@ void multi_stream<B, T>::retire(detail::retired object, const detail::point& aft
   void* gate = nullptr;
   if (auto event = aligner_.foreign_event(after.lane)) {
     auto kept = std::make_unique<foreign_gate>(std::move(event));
-    gate = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(kept.release()) | 1);
+    gate = reinterpret_cast<char*>(kept.release()) + 1;
   }
   retirer_.add(after.lane, gate, std::move(object));
 }

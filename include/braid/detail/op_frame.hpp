@@ -96,8 +96,10 @@ struct op_frame {
     failure_ptr why;
     if (home->needs_attention()) [[unlikely]]
       why = home->refuse(info(cursor), held.touches());
+    [[maybe_unused]] const bool is_refused = why != nullptr;
     if constexpr (requires { body.refuse(); }) {
-      if (!why && (why = body.refuse())) home->pass_on(info(cursor), held.touches(), why);
+      if (!why) why = body.refuse();
+      if (why && !is_refused) home->pass_on(info(cursor), held.touches(), why);
     }
     if (!why) {
       try {

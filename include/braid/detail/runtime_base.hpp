@@ -138,7 +138,7 @@ class runtime_base {
   /// The op cannot run, because of `why`.
   void pass_on(const op_info& op, std::span<const touched> uses, const failure_ptr& why);
   /// The op's body threw.
-  failure_ptr fail(const op_info& op, std::span<const touched> uses, std::exception_ptr cause);
+  failure_ptr fail(const op_info& op, std::span<const touched> uses, const std::exception_ptr& cause);
 
   // ---- Of the host.
   /// The failure that the bytes carry, or null.

@@ -13,7 +13,7 @@ namespace braid::detail {
 namespace {
 
 constexpr std::size_t first_chunk = 1024;  // ten thousand streams take ten megabytes
-constexpr std::size_t usual_chunk = 32 * 1024;
+constexpr std::size_t usual_chunk = std::size_t{32} * 1024;
 constexpr unsigned one_run_in = 16;   // has an op timed
 constexpr unsigned turn = 256;        // ops that a stream runs before others get their turn
 constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile are left to gather
@@ -245,13 +245,13 @@ bool cpu_scheduler::park(cpu_queue& q, const cpu_point& on) {
   return true;
 }
 
-// False: the point is complete. All is decided under the origin's lock, because from then on the waiter may be woken,
-// and the origin may be gone.
+// False: the point is complete. All is decided under the origin's lock, because from then on the waiter may
+// be woken, and the origin may be gone.
 bool cpu_scheduler::add_waiter(cpu_queue& origin, cpu_waiter& w) {
   const std::lock_guard<spin_lock> lock(origin.waiters_lock);
   const std::uint64_t first = origin.first_awaited.load(std::memory_order_relaxed);
-  // seq_cst, also where nothing changes: who completes the point after this sees it and comes for the lock, or this
-  // thread sees the point complete
+  // seq_cst, also where nothing changes: who completes the point after this sees it and comes for the lock,
+  // or this thread sees the point complete
   origin.first_awaited.store(std::min(w.cursor, first));
   if (origin.done.load() >= w.cursor) {
     origin.first_awaited.store(first);
