@@ -102,6 +102,17 @@ class future_state_base {
     error_ = std::move(error);
     settle();
   }
+  /// An op that failed; whoever takes the result throws an exception of his own for it.
+  void set_failure(failure_ptr why) noexcept {
+    failure_ = std::move(why);
+    settle();
+  }
+  /// Of a state that is ready: an op's failure goes to `next` as it is.
+  bool pass_failure_on(future_state_base& next) noexcept {
+    if (!failure_) return false;
+    next.set_failure(std::move(failure_));
+    return true;
+  }
 
  protected:
   static constexpr std::uint32_t pending = 0, ready = 1;
@@ -121,9 +132,14 @@ class future_state_base {
     if (runtime_base* home = runtime_.get()) home->post(std::move(task));
   }
 
-  std::exception_ptr error_;
+  void rethrow() const {
+    if (failure_) failure_->raise();
+    if (error_) std::rethrow_exception(error_);
+  }
 
  private:
+  std::exception_ptr error_;
+  failure_ptr failure_;
   std::atomic<std::uint32_t> word_{pending};
   runtime_link runtime_;
   op_point op_;
@@ -146,7 +162,7 @@ class future_state final : public future_state_base {
   }
   /// Of a state that is ready; once.
   stored<T> take() {
-    if (error_) std::rethrow_exception(error_);
+    rethrow();
     return std::move(*value_);
   }
   /// Where an op puts the value before it calls set_ready().
@@ -201,6 +217,7 @@ class [[nodiscard]] future {
     auto to = std::make_shared<detail::future_state<result>>(from->runtime_, detail::op_point{});
     auto* raw = from.get();
     raw->when_ready([from = std::move(from), to, f = std::move(f)]() mutable noexcept {
+      if (from->pass_failure_on(*to)) return;
       try {
         if constexpr (std::is_void_v<T>) {
           (void)from->take();

@@ -437,8 +437,7 @@ struct read_body {
   void operator()(std::span<const T> from) { to->prepare().assign(from.begin(), from.end()); }
   void finish(const failure_ptr& why) noexcept {
     if (!why) return to->set_ready();
-    why->is_known.store(true, std::memory_order_relaxed);
-    to->set_error(std::make_exception_ptr(op_error(why->label, why->text, why->cause)));
+    to->set_failure(why);
   }
 };
 
@@ -452,8 +451,7 @@ struct read_into_body {
       (void)state->prepare();
       return state->set_ready();
     }
-    why->is_known.store(true, std::memory_order_relaxed);
-    state->set_error(std::make_exception_ptr(op_error(why->label, why->text, why->cause)));
+    state->set_failure(why);
   }
 };
 
