@@ -312,37 +312,37 @@ std::uint64_t basic_runtime<B>::length_of(stream_id id) noexcept {
   }
 }
 
-// Behind an op that this one conflicts with, if nothing was queued there since: it has to come after that op
-// anyway, so that costs no parallelism and saves a wait. The same where ops are shorter than a wait. Else the
-// stream with the least to do, of a few: the submitter runs ahead of the work, so that to stay behind the
-// producer would mean to wait for all that is queued there.
+// Where ops are shorter than a wait, behind the last writer of the first thing that the op uses: whatever is
+// queued there takes less time than a wait. Else behind an op that this one conflicts with, if nothing was
+// queued there since: it has to come after that op anyway, so that costs no parallelism and saves a wait.
+// Else the stream with the least to do, of a few: the submitter runs ahead of the work, so that to stay
+// behind the producer would mean to wait for all that is queued there.
 template <runtime_backend B>
 stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
   if (placement_ == placement::single) return stream_id{0};
   if (placement_ == placement::per_thread) return stream_id::current();
+  if constexpr (requires { engine_->backend().is_fine_grained(); }) {
+    if (!deterministic_ && !before.empty() && engine_->backend().is_fine_grained()) {
+      return engine_->id_of(before.front().lane());
+    }
+  }
   for (const detail::op_point p : before) {
     if (engine_->cursor_of(p.lane()) == p.cursor()) return engine_->id_of(p.lane());
   }
   // relaxed: a hint, and a lost update does no harm
   const std::uint32_t next = rotation_.load(std::memory_order_relaxed);
   std::uint32_t chosen = next;
-  if (!deterministic_) {
-    bool is_fine_grained = false;
-    if constexpr (requires { engine_->backend().is_fine_grained(); }) {
-      is_fine_grained = engine_->backend().is_fine_grained();
-    }
-    if (is_fine_grained) {
-      if (!before.empty()) return engine_->id_of(before.front().lane());
-    } else {
-      std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
-      for (std::uint32_t i = 0; i < std::min(width_, 4U) && shortest != 0; ++i) {
-        const std::uint32_t candidate = (next + i) % width_;
-        const std::uint64_t length = length_of(stream_id{candidate});
-        if (length >= shortest) continue;
-        shortest = length;
-        chosen = candidate;
-      }
-    }
+  bool looks = !deterministic_;
+  if constexpr (requires { engine_->backend().is_fine_grained(); }) {
+    looks = looks && !engine_->backend().is_fine_grained();
+  }
+  std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
+  for (std::uint32_t i = 0; looks && i < std::min(width_, 4U) && shortest != 0; ++i) {
+    const std::uint32_t candidate = (next + i) % width_;
+    const std::uint64_t length = length_of(stream_id{candidate});
+    if (length >= shortest) continue;
+    shortest = length;
+    chosen = candidate;
   }
   rotation_.store((chosen + 1) % width_, std::memory_order_relaxed);
   return stream_id{chosen};
