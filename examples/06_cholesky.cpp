@@ -5,7 +5,7 @@
 //   example_06_cholesky [-n SIDE] [-tile SIDE] [-streams N] [-workers N]   checks the result
 //   example_06_cholesky --bench                                            measures n = 4096 in tiles of 256
 //
-// --automatic leaves the choice of streams to the runtime.
+// --columns names a stream for each column of tiles instead of leaving the choice to the runtime.
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -29,7 +29,7 @@ struct options {
   std::size_t tile = 96;
   unsigned streams = 8;
   unsigned workers = 2;
-  bool automatic = false;
+  bool automatic = true;
   bool bench = false;
 };
 
@@ -115,8 +115,8 @@ class tiled {
     rt_.synchronize();
   }
 
-  /// Submits all ops. Those that write to one column of tiles go to one stream, which then waits only for
-  /// columns to the left of it.
+  /// Submits all ops. The runtime chooses the streams; or those that write to one column of tiles go to one
+  /// stream, which then waits only for columns to the left of it.
   void go() {
     const int b = static_cast<int>(b_);
     using in = std::span<const double>;
@@ -293,7 +293,7 @@ int check(const options& with) {
 
 int usage(const char* program) {
   std::cerr << "usage: " << program
-            << " [-n SIDE] [-tile SIDE] [-streams N] [-workers N] [--automatic] [--bench]\n"
+            << " [-n SIDE] [-tile SIDE] [-streams N] [-workers N] [--columns] [--bench]\n"
             << "n has to be a multiple of the tile's side\n";
   return 2;
 }
@@ -310,8 +310,8 @@ int main(int argc, char** argv) {
       with.tile = 256;
       continue;
     }
-    if (option == "--automatic") {
-      with.automatic = true;
+    if (option == "--columns") {
+      with.automatic = false;
       continue;
     }
     if (++i == argc) return usage(argv[0]);
