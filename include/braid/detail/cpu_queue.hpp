@@ -54,10 +54,18 @@ struct cpu_chunk {
 
 /// Somebody who waits for a point: a parked stream, or a thread.
 struct cpu_waiter {
+  enum : std::uint32_t {
+    asleep,
+    over,
+    called
+  };  // of a thread: `called` when there is work that it could help with
+
   std::uint64_t cursor = 0;
   cpu_waiter* next = nullptr;
-  cpu_queue* stream = nullptr;         // null: a thread, which sleeps on `word`
-  std::atomic<std::uint32_t> word{0};  // of a thread: 1 when it is woken
+  cpu_queue* stream = nullptr;  // null: a thread, which sleeps on `word`
+  std::atomic<std::uint32_t> word{asleep};
+  cpu_waiter* next_helper = nullptr;  // among the scheduler's helpers, under the ready list's lock
+  bool is_helper = false;
 };
 
 struct alignas(64) cpu_queue {
@@ -205,6 +213,8 @@ class cpu_scheduler {
   void unlink(cpu_queue& q) noexcept;
   cpu_queue* take(cpu_queue* preferred = nullptr);
   void wake_one() noexcept;
+  void wake_somebody() noexcept;
+  void sleep_and_help(cpu_waiter& w, cpu_queue& preferred);
   template <class Until>
   void run(cpu_queue& q, unsigned patient, Until until);
   void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
@@ -217,6 +227,7 @@ class cpu_scheduler {
   alignas(64) spin_lock ready_lock_;
   cpu_queue* first_ready_ = nullptr;
   cpu_queue* last_ready_ = nullptr;
+  cpu_waiter* helpers_ = nullptr;  // threads that sleep and could help
   std::atomic<std::uint32_t> ready_{0};
   std::atomic<std::uint32_t> pushes_{0};               // changes with each push; threads sleep on it
   alignas(64) std::atomic<std::uint32_t> looking_{0};  // threads that look for work and are awake

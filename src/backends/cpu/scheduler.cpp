@@ -84,8 +84,25 @@ void cpu_scheduler::push(cpu_queue& q) {
   ready_.store(ready_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // seq_cst: either a thread that goes to sleep sees this, or this thread sees that it sleeps
   pushes_.fetch_add(1);
+  wake_somebody();
+}
+
+// Under the ready list's lock, which it gives back. A worker if one sleeps, else a thread that waits and
+// could help.
+void cpu_scheduler::wake_somebody() noexcept {
+  cpu_waiter* helper = nullptr;
+  const bool is_worker_asleep = sleeping_.load() != 0;
+  if (looking_.load() == 0 && !is_worker_asleep && helpers_ != nullptr) {
+    helper = std::exchange(helpers_, helpers_->next_helper);
+    helper->is_helper = false;
+    std::uint32_t asleep = cpu_waiter::asleep;
+    helper->word.compare_exchange_strong(asleep, cpu_waiter::called);
+  }
+  const std::atomic<std::uint32_t>* word = helper != nullptr ? &helper->word : nullptr;
+  const bool wakes_worker = is_worker_asleep && looking_.load() == 0;
   ready_lock_.unlock();
-  if (sleeping_.load() != 0 && looking_.load() == 0) wake_one();
+  if (wakes_worker) wake_one();
+  if (word != nullptr) futex(*word, FUTEX_WAKE, 1);  // the address alone is used: the waiter may be gone
 }
 
 void cpu_scheduler::unlink(cpu_queue& q) noexcept {
@@ -104,9 +121,11 @@ cpu_queue* cpu_scheduler::take(cpu_queue* preferred) {
     // relaxed: the list's lock orders it
     q->state.store(cpu_queue::running, std::memory_order_relaxed);
   }
-  const bool more = first_ready_ != nullptr;
-  ready_lock_.unlock();
-  if (more && sleeping_.load() != 0 && looking_.load() == 0) wake_one();
+  if (first_ready_ != nullptr) {
+    wake_somebody();
+  } else {
+    ready_lock_.unlock();
+  }
   return q;
 }
 
@@ -289,7 +308,8 @@ void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
     } else {
       // After the store the thread may be gone with its waiter; the address alone is used then.
       const std::atomic<std::uint32_t>& word = w.word;
-      w.word.store(1, std::memory_order_release);  // pairs with the acquire in wait()
+      w.word.store(cpu_waiter::over,
+                   std::memory_order_release);  // pairs with the acquires of the waiting thread
       futex(word, FUTEX_WAKE, 1);
     }
   }
@@ -378,9 +398,43 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
     }
     cpu_waiter w;
     w.cursor = cursor;
-    if (!add_waiter(q, w)) break;
-    while (w.word.load(std::memory_order_acquire) == 0)
-      futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
+    if (add_waiter(q, w)) sleep_and_help(w, q);
+    break;
+  }
+}
+
+// Until the waiter is woken for its point. Woken for work that became ready, it helps again.
+void cpu_scheduler::sleep_and_help(cpu_waiter& w, cpu_queue& preferred) {
+  const auto is_over = [&] {
+    return w.word.load(std::memory_order_acquire) == cpu_waiter::over;
+  };  // wake_waiters()
+  while (!is_over()) {
+    if (cpu_queue* ready = take(&preferred)) {
+      run(*ready, 1, is_over);
+      continue;
+    }
+    ready_lock_.lock();
+    const bool may_sleep = first_ready_ == nullptr;
+    if (may_sleep) {
+      w.is_helper = true;
+      w.next_helper = std::exchange(helpers_, &w);
+    }
+    ready_lock_.unlock();
+    if (!may_sleep) continue;
+    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)
+      futex(w.word, FUTEX_WAIT, cpu_waiter::asleep);
+    ready_lock_.lock();
+    for (cpu_waiter** link = &helpers_; w.is_helper && *link != nullptr;) {
+      if (*link != &w) {
+        link = &(*link)->next_helper;
+        continue;
+      }
+      *link = w.next_helper;
+      w.is_helper = false;
+    }
+    ready_lock_.unlock();
+    std::uint32_t called = cpu_waiter::called;
+    w.word.compare_exchange_strong(called, cpu_waiter::asleep);
   }
 }
 
