@@ -355,6 +355,32 @@ TEST_P(cpu_backend, bodies_of_all_sizes_cross_the_ends_of_chunks) {
   EXPECT_EQ(sum, expected);
 }
 
+// The one worker is inside an op that ends when another op has run: only the thread that waits can run that
+// one, and it has most likely gone to sleep when the op comes.
+TEST(cpu_backend_options, a_waiting_thread_that_sleeps_is_called_to_help) {
+  engine on{cpu::backend(runtime_options{.workers = 2}), test::options()};
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> has_helped{false};
+  launch(on, {1}, {}, [&] {
+    is_held = true;
+    detail::backoff pause;
+    while (!has_helped) pause.pause();
+  });
+  std::thread other([&] {
+    detail::backoff pause;
+    while (!is_held) pause.pause();
+    for (int i = 0; i < 400; ++i) pause.pause();
+    launch(on, {2}, {}, [&] { has_helped = true; });
+  });
+  {
+    detail::backoff pause;
+    while (!is_held) pause.pause();
+  }
+  on.wait(stream_id{1});
+  other.join();
+  EXPECT_TRUE(has_helped);
+}
+
 TEST(cpu_backend_options, workers_may_be_pinned) {
   engine on{cpu::backend(runtime_options{.workers = 4, .pin_workers = true}), test::options()};
   std::atomic<int> ran{0};

@@ -321,21 +321,18 @@ template <runtime_backend B>
 stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
   if (placement_ == placement::single) return stream_id{0};
   if (placement_ == placement::per_thread) return stream_id::current();
+  bool is_fine_grained = false;
   if constexpr (requires { engine_->backend().is_fine_grained(); }) {
-    if (!deterministic_ && !before.empty() && engine_->backend().is_fine_grained()) {
-      return engine_->id_of(before.front().lane());
-    }
+    is_fine_grained = !deterministic_ && engine_->backend().is_fine_grained();
   }
+  if (is_fine_grained && !before.empty()) return engine_->id_of(before.front().lane());
   for (const detail::op_point p : before) {
     if (engine_->cursor_of(p.lane()) == p.cursor()) return engine_->id_of(p.lane());
   }
   // relaxed: a hint, and a lost update does no harm
   const std::uint32_t next = rotation_.load(std::memory_order_relaxed);
   std::uint32_t chosen = next;
-  bool looks = !deterministic_;
-  if constexpr (requires { engine_->backend().is_fine_grained(); }) {
-    looks = looks && !engine_->backend().is_fine_grained();
-  }
+  const bool looks = !deterministic_ && !is_fine_grained;
   std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
   for (std::uint32_t i = 0; looks && i < std::min(width_, 4U) && shortest != 0; ++i) {
     const std::uint32_t candidate = (next + i) % width_;

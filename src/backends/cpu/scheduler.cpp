@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <ctime>
 
 #include "braid/detail/cores.hpp"
 #include "braid/detail/cpu_queue.hpp"
@@ -23,10 +22,9 @@ constexpr unsigned looks_before_parking = 64;
 constexpr unsigned looks_before_sleep = 4'000;
 constexpr unsigned looks_of_a_waiting_thread = 2'000;
 
-long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value,
-           const timespec* limit = nullptr) {
+long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value) {
   return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), op | FUTEX_PRIVATE_FLAG, value,
-                 limit, nullptr, 0);
+                 nullptr, nullptr, 0);
 }
 
 cpu_chunk* make_chunk(std::size_t size) {
@@ -451,8 +449,8 @@ void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
     cpu_waiter w;
     w.cursor = cursor;
     if (!add_waiter(q, w)) break;
-    while (w.word.load(std::memory_order_acquire) == 0)
-      futex(w.word, FUTEX_WAIT, 0);  // pairs with wake_waiters()
+    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)  // pairs with wake_waiters()
+      futex(w.word, FUTEX_WAIT, cpu_waiter::asleep);
   }
 }
 
