@@ -84,6 +84,7 @@ class backend {
   void help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
     scheduler_->help_while(word, old);
   }
+  void notify(const std::atomic<std::uint32_t>& word) noexcept { scheduler_->notify(word); }
   /// More streams than this do not make programs faster on these workers.
   [[nodiscard]] std::uint32_t useful_streams() const noexcept { return 8 * workers_; }
   /// Whether ops are so short that making one stream wait for another costs more than they do.

@@ -121,10 +121,10 @@ class future_state_base {
     std::vector<retired> tasks;
     {
       const std::lock_guard<spin_lock> lock(lock_);
-      word_.store(ready, std::memory_order_release);  // pairs with is_ready()
+      word_.store(ready);  // pairs with is_ready(); seq_cst for notify()
       tasks.swap(waiting_);
     }
-    word_.notify_all();
+    if (runtime_base* home = runtime_.get()) home->notify(word_);
     for (retired& task : tasks) post(std::move(task));
   }
   void post(retired task) noexcept {
@@ -211,12 +211,11 @@ class [[nodiscard]] future {
   /// Calls `f` with the value, on a braid thread; the future of what it returns. An error passes by `f`.
   template <class F>
   auto then(F f) {
-    (void)expect();
+    detail::future_state<T>& state = expect();
     using result = typename decltype(result_of<F>())::type;
+    auto to = std::make_shared<detail::future_state<result>>(state.runtime_, detail::op_point{});
     auto from = std::exchange(state_, nullptr);
-    auto to = std::make_shared<detail::future_state<result>>(from->runtime_, detail::op_point{});
-    auto* raw = from.get();
-    raw->when_ready([from = std::move(from), to, f = std::move(f)]() mutable noexcept {
+    state.when_ready([from = std::move(from), to, f = std::move(f)]() mutable noexcept {
       if (from->pass_failure_on(*to)) return;
       try {
         if constexpr (std::is_void_v<T>) {

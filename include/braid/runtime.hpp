@@ -306,6 +306,7 @@ class basic_runtime final : private detail::runtime_base {
   void wait_for(detail::op_point op) override;
   bool is_over(detail::op_point op) override { return engine_->is_over(op.lane(), op.cursor()); }
   void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
+  void notify(std::atomic<std::uint32_t>& word) noexcept override;
   void post(detail::retired object) override { engine_->post(std::move(object)); }
   void release(detail::buffer_core& dead) noexcept override;
   const void* kind() const noexcept override {

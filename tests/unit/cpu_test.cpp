@@ -381,6 +381,30 @@ TEST(cpu_backend_options, a_waiting_thread_that_sleeps_is_called_to_help) {
   EXPECT_TRUE(has_helped);
 }
 
+// Likewise for what a `then` returns, which comes from a braid thread and not from an op.
+TEST(cpu_backend_options, a_thread_that_waits_for_a_then_is_called_to_help) {
+  cpu::runtime rt({.streams = 4, .workers = 2});
+  const auto x = rt.make_buffer<int>(1, "x");
+  rt.fill(x, 4);
+  const std::vector<int> four = rt.read(x).get();
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> has_helped{false};
+  rt.submit(stream_id{1}, "held", [&] {
+    is_held = true;
+    detail::backoff pause;
+    while (!has_helped) pause.pause();
+  });
+  future<int> result = rt.read(x).then([&](const std::vector<int>& values) {
+    detail::backoff pause;
+    while (!is_held) pause.pause();
+    for (int i = 0; i < 400; ++i) pause.pause();
+    rt.submit(stream_id{2}, "help", [&] { has_helped = true; });
+    while (!has_helped) pause.pause();
+    return values[0] + four[0];
+  });
+  EXPECT_EQ(result.get(), 8);
+}
+
 TEST(cpu_backend_options, workers_may_be_pinned) {
   engine on{cpu::backend(runtime_options{.workers = 4, .pin_workers = true}), test::options()};
   std::atomic<int> ran{0};

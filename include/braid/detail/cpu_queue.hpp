@@ -64,6 +64,7 @@ struct cpu_waiter {
   cpu_waiter* next = nullptr;
   cpu_queue* stream = nullptr;  // null: a thread, which sleeps on `word`
   std::atomic<std::uint32_t> word{asleep};
+  const std::atomic<std::uint32_t>* watched = nullptr;  // instead of a point: some word that will change
   cpu_waiter* next_helper = nullptr;  // among the scheduler's helpers, under the ready list's lock
   bool is_helper = false;
 };
@@ -191,8 +192,10 @@ class cpu_scheduler {
   void wait(cpu_queue& q, std::uint64_t cursor);
   /// Blocks until at most `left` ops of the stream are to be run; runs none itself.
   void wait_until_short(cpu_queue& q, std::uint64_t left);
-  /// Runs ready ops until `word` is not `old` any more, and sleeps where there are none.
+  /// Runs ready ops until `word` is not `old` any more, and sleeps where there are none. Who changes the
+  /// word, with seq_cst, then calls notify().
   void help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old);
+  void notify(const std::atomic<std::uint32_t>& word) noexcept;
   /// How long ops take, in ns: an estimate from a few of them.
   [[nodiscard]] std::uint64_t grain() const noexcept { return grain_.load(std::memory_order_relaxed); }
 
@@ -214,7 +217,8 @@ class cpu_scheduler {
   cpu_queue* take(cpu_queue* preferred = nullptr);
   void wake_one() noexcept;
   void wake_somebody() noexcept;
-  void sleep_and_help(cpu_waiter& w, cpu_queue& preferred);
+  template <class IsOver>
+  void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
   void run(cpu_queue& q, unsigned patient, Until until);
   void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
@@ -232,6 +236,7 @@ class cpu_scheduler {
   std::atomic<std::uint32_t> pushes_{0};               // changes with each push; threads sleep on it
   alignas(64) std::atomic<std::uint32_t> looking_{0};  // threads that look for work and are awake
   std::atomic<std::uint32_t> sleeping_{0};
+  std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
   std::atomic<bool> stop_{false};
 
   alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};

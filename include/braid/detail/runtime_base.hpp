@@ -115,8 +115,10 @@ class runtime_base {
   /// Blocks until the op is over. May run other ops meanwhile.
   virtual void wait_for(op_point op) = 0;
   [[nodiscard]] virtual bool is_over(op_point op) = 0;
-  /// Blocks while the word is `old`.
+  /// Blocks while the word is `old`. May run ops meanwhile.
   virtual void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) = 0;
+  /// The word was changed, with seq_cst: wakes who waits for it.
+  virtual void notify(std::atomic<std::uint32_t>& word) noexcept = 0;
   /// The object is destroyed soon, on a braid thread.
   virtual void post(retired object) = 0;
   /// The last handle of a buffer is gone.

@@ -98,6 +98,15 @@ void basic_runtime<B>::wait_while(const std::atomic<std::uint32_t>& word, std::u
 }
 
 template <runtime_backend B>
+void basic_runtime<B>::notify(std::atomic<std::uint32_t>& word) noexcept {
+  if constexpr (requires { engine_->backend().help_while(word, 0); }) {
+    engine_->backend().notify(word);
+  } else {
+    word.notify_all();
+  }
+}
+
+template <runtime_backend B>
 void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
   detail::block* memory = dead.memory.load(std::memory_order_acquire);  // pairs with take_memory()
   if (memory == nullptr) return;

@@ -396,30 +396,32 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
     }
     cpu_waiter w;
     w.cursor = cursor;
-    if (add_waiter(q, w)) sleep_and_help(w, q);
+    if (add_waiter(q, w)) {
+      sleep_and_help(w, &q, [&] {
+        return w.word.load(std::memory_order_acquire) == cpu_waiter::over;  // pairs with wake_waiters()
+      });
+    }
     break;
   }
 }
 
-// Until the waiter is woken for its point. Woken for work that became ready, it helps again.
-void cpu_scheduler::sleep_and_help(cpu_waiter& w, cpu_queue& preferred) {
-  const auto is_over = [&] {
-    return w.word.load(std::memory_order_acquire) == cpu_waiter::over;
-  };  // wake_waiters()
+// Sleeps until it is over. Called because there is work, it helps, and sleeps again.
+template <class IsOver>
+void cpu_scheduler::sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over) {
   while (!is_over()) {
-    if (cpu_queue* ready = take(&preferred)) {
+    if (cpu_queue* ready = take(preferred)) {
       run(*ready, 1, is_over);
       continue;
     }
     ready_lock_.lock();
-    const bool may_sleep = first_ready_ == nullptr;
+    const bool may_sleep = first_ready_ == nullptr && !is_over();
     if (may_sleep) {
       w.is_helper = true;
       w.next_helper = std::exchange(helpers_, &w);
     }
     ready_lock_.unlock();
     if (!may_sleep) continue;
-    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)
+    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)  // pairs with who calls or wakes it
       futex(w.word, FUTEX_WAIT, cpu_waiter::asleep);
     ready_lock_.lock();
     for (cpu_waiter** link = &helpers_; w.is_helper && *link != nullptr;) {
@@ -455,7 +457,7 @@ void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
 }
 
 void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
-  const auto is_over = [&] { return word.load(std::memory_order_acquire) != old; };
+  const auto is_over = [&] { return word.load() != old; };  // seq_cst: see below
   for (unsigned looks = 0; !is_over();) {
     if (cpu_queue* ready = take()) {
       run(*ready, 1, is_over);
@@ -463,8 +465,28 @@ void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint
     } else if (++looks < looks_of_a_waiting_thread) {
       relax();
     } else {
-      word.wait(old, std::memory_order_acquire);
+      cpu_waiter w;
+      w.watched = &word;
+      watchers_.fetch_add(1);  // either this thread sees the word changed, or who changes it sees this
+      sleep_and_help(w, nullptr, is_over);
+      watchers_.fetch_sub(1);
     }
+  }
+}
+
+void cpu_scheduler::notify(const std::atomic<std::uint32_t>& word) noexcept {
+  if (watchers_.load() == 0) return;
+  const std::lock_guard<spin_lock> lock(ready_lock_);
+  for (cpu_waiter** link = &helpers_; *link != nullptr;) {
+    cpu_waiter& w = **link;
+    if (w.watched != &word) {
+      link = &w.next_helper;
+      continue;
+    }
+    *link = w.next_helper;
+    w.is_helper = false;
+    w.word.store(cpu_waiter::called, std::memory_order_release);  // pairs with the sleeper's acquire
+    futex(w.word, FUTEX_WAKE, 1);                                 // it comes for the lock before it goes
   }
 }
 
