@@ -24,6 +24,11 @@ concept event_stream_backend =
       { b.is_complete(e) } -> std::same_as<bool>;         // never blocks; throws execution_error
     };
 
+/// It may offer more:
+///   b.create_stream(id)       in place of create_stream(), where the id matters
+///   b.flush_again(s, e)       as flush(s), with an event of the same stream that nobody refers to any more
+///   B::asks_as_dearly_as_it_waits    then completion is not asked for to save a wait
+
 /// A backend that can make a stream wait for one op of another, without an event. It may offer more:
 ///   b.commit_point(s, cursor)         what was handed to s since the last call is op `cursor`
 ///   b.is_point_complete(s, cursor)    never blocks; any thread; throws execution_error

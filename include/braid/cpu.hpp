@@ -73,7 +73,7 @@ class backend {
   [[nodiscard]] std::shared_ptr<memory_source> memory() const;
   [[nodiscard]] std::shared_ptr<memory_source> staging() const { return memory(); }
   /// Keeps a submitter from running away from the workers, so that the memory of queued ops stays bounded.
-  void throttle(stream& s) {
+  void admit(stream& s) {
     const detail::cpu_queue& q = *s.queue_;
     // relaxed: a guess is good enough
     if (q.submitted.load(std::memory_order_relaxed) - q.done_seen.load(std::memory_order_relaxed) >

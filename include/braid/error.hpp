@@ -47,6 +47,10 @@ enum class misuse {
   never_written,         ///< reading bytes that nothing ever wrote
   overlapping_adopt,     ///< adopting memory that was adopted before
   bad_size,              ///< a size that does not fit: of another length, or too large
+  used_stream,           ///< adopting a native stream under an id that was used already
+  capturing,             ///< a submit to a native stream that is being captured
+  forked,                ///< use of a device in a child of the process that opened it
+  no_device,             ///< a backend without a device, or a device that is not there
   bad_settings,          ///< braid.toml, an environment variable or an option is wrong
 };
 

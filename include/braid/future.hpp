@@ -4,6 +4,7 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "braid/detail/lock.hpp"
 #include "braid/detail/retired.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/error.hpp"
 
 // A result on the host that comes later.
 //
@@ -68,7 +70,14 @@ class future_state_base {
     if (is_ready()) return;
     runtime_base& home = runtime_.expect("waiting for a future");
     home.expect_outside_body("waiting for a future");
-    if (op_.bits != 0) home.wait_for(op_);
+    if (op_.bits != 0) {
+      try {
+        home.wait_for(op_);
+      } catch (const execution_error&) {
+        if (is_finished_.load(std::memory_order_relaxed)) throw;  // else finish() brings the error
+      }
+    }
+    finish();
     if (!is_ready()) home.wait_while(word_, pending);
   }
   template <class Clock, class Duration>
@@ -78,10 +87,22 @@ class future_state_base {
     backoff pause;
     while (!is_ready()) {
       if (Clock::now() >= deadline) return false;
-      if (home != nullptr && op_.bits != 0) (void)home->is_over(op_);  // lets a simulated device go on
+      // Lets a simulated device go on; brings the result of one that is over.
+      if (home != nullptr && op_.bits != 0 && home->is_over(op_)) finish();
       pause.pause();
     }
     return true;
+  }
+
+  /// What makes the state ready when the op is over, where the op itself does not: called once, by whoever
+  /// comes first. Set before anybody else knows the state.
+  void finish_with(std::function<void()> f) noexcept {
+    finisher_ = std::move(f);
+    is_finished_.store(false, std::memory_order_release);  // pairs with finish()
+  }
+  void finish() noexcept {
+    // acq_rel: who calls it sees it set
+    if (!is_finished_.exchange(true, std::memory_order_acq_rel)) std::exchange(finisher_, nullptr)();
   }
 
   /// Calls `f` on a braid thread when the state is ready. `f` owns the state.
@@ -141,6 +162,8 @@ class future_state_base {
   std::exception_ptr error_;
   failure_ptr failure_;
   std::atomic<std::uint32_t> word_{pending};
+  std::atomic<bool> is_finished_{true};
+  std::function<void()> finisher_;
   runtime_link runtime_;
   op_point op_;
   spin_lock lock_;

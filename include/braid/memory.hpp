@@ -54,6 +54,8 @@ struct memory_usage {
   std::array<std::uint64_t, reuse_step_count> taken{};  ///< how many blocks were taken at each step
   std::vector<of_stream> streams;                       ///< those with anything to tell
 
+  /// Of two pools together; peaks are added, as if they had been at the same time.
+  memory_usage& operator+=(const memory_usage& other);
   [[nodiscard]] std::uint64_t taken_by(reuse_step step) const noexcept {
     return taken[static_cast<unsigned>(step)];
   }

@@ -25,9 +25,9 @@
 #include "braid/error.hpp"
 #include "braid/log.hpp"
 #include "braid/op_label.hpp"
+#include "braid/policies.hpp"
 #include "braid/resolved_streams.hpp"
 #include "braid/resource.hpp"
-#include "braid/settings.hpp"
 #include "braid/stream_id.hpp"
 #include "braid/stream_pool.hpp"
 #include "braid/stream_stats.hpp"
@@ -143,6 +143,11 @@ class multi_stream final : private detail::gate_keeper {
   /// now on waits for it.
   void note(const binding& b, typename B::event event);
 
+  /// Later ops of the stream come after `event`, which is not one of braid's.
+  void wait_for(stream_id id, const typename B::event& event);
+  /// The stream of this id is one that braid did not make. Before its first use; throws usage_error after.
+  void adopt(stream_id id, typename B::stream made);
+
   /// Waits up to `timeout` for submitted work and retired objects (whose destructors may still submit), and
   /// says what is stuck. If nothing is, the engine refuses ops from then on; else it goes on, and this may be
   /// called again.
@@ -156,6 +161,12 @@ class multi_stream final : private detail::gate_keeper {
   [[nodiscard]] detail::lane_id lane_of(stream_id id) {
     const slot_type* s = pool_.find(id);
     return s != nullptr ? s->lane : slot_of(id).lane;
+  }
+  /// As resolve(), on the slot of this lane, which `id` maps to.
+  guard resolve(detail::lane_id lane, stream_id id, op_label* label, std::span<const binding> bindings) {
+    if (is_special_.load(std::memory_order_relaxed) || detail::innermost_open_op != nullptr) [[unlikely]]
+      return open_slowly(id, label, bindings);
+    return open_on(pool_.lane(lane), id, label, bindings);
   }
   /// The id that the slot was made for.
   [[nodiscard]] stream_id id_of(detail::lane_id lane) const noexcept { return pool_.lane(lane).first_id; }
@@ -213,9 +224,9 @@ class multi_stream final : private detail::gate_keeper {
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
   [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
-  [[gnu::always_inline]] inline plainly give_plainly(slot_type& s,
+  [[gnu::always_inline]] inline plainly give_plainly(slot_type& s, op_label* label,
                                                      std::span<const binding> bindings) noexcept;
-  [[gnu::noinline]] bool give_in_order(slot_type& s, std::span<const binding> bindings);
+  [[gnu::noinline]] bool give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
   void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
   void add_need(slot_type& s, const detail::point& p, hazard why, std::uint32_t binding_index,
@@ -235,6 +246,7 @@ class multi_stream final : private detail::gate_keeper {
   [[nodiscard]] void* gate_after(slot_type& s);
 
   slot_type& slot_of(stream_id id);
+  std::unique_ptr<slot_type> make_slot(detail::lane_id lane, stream_id id, typename B::stream stream);
   typename B::stream& used_stream(stream_id id);
   void host_wait(slot_type& s, std::uint64_t cursor);
   std::uint64_t admit(std::span<const binding> bindings);

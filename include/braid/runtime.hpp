@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +27,7 @@
 #include "braid/future.hpp"
 #include "braid/memory.hpp"
 #include "braid/multi_stream.hpp"
+#include "braid/policies.hpp"
 
 // The runtime that programs use: buffers, and operations on them.
 //
@@ -61,6 +64,12 @@ struct runtime_options {
   std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
   std::optional<std::uint64_t> memory_limit{};     ///< on what the pool reserves; 0: no limit
   std::optional<reuse_order> reuse{};
+  std::shared_ptr<memory_source> memory{};  ///< where the pool takes memory from; null: the device's own
+  /// On CUDA: the ordinals of the devices that are used, in turn by the streams. Default: the first.
+  std::vector<int> devices{};
+  /// On CUDA: of the streams in turn; a lower number goes first. Default: all the lowest.
+  std::vector<int> priorities{};
+  std::optional<bool> nvtx{};  ///< on CUDA: ranges with the labels of ops, for NVIDIA's profilers
   std::shared_ptr<braid::logger> logger{};
 };
 
@@ -160,6 +169,19 @@ class view {
   std::uint64_t bytes_ = 0;
 };
 
+namespace detail {
+
+/// Bodies put work on a native stream, which is their first argument, instead of being the work: they are
+/// called inside submit(). Such a backend has beside launch()
+///   B::native_stream
+///   B::mover(native).copy(to, from, bytes), .fill(span, value)    copies also from and to stages
+///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
+///   b.failure()             why no op can run any more: an exception, or null
+template <class B>
+concept enqueueing_backend = requires { typename B::native_stream; };
+
+}  // namespace detail
+
 template <runtime_backend B>
 class basic_runtime final : private detail::runtime_base {
  public:
@@ -180,8 +202,7 @@ class basic_runtime final : private detail::runtime_base {
   template <element T>
   buffer<T> make_buffer(std::uint64_t count, zeroed_t, std::string_view name = {}) {
     auto made = make_buffer<T>(count, name);
-    if (count != 0)
-      submit("zero", braid::write(made), [](std::span<T> x) { std::memset(x.data(), 0, x.size_bytes()); });
+    if (count != 0) zero(made);
     return made;
   }
   /// Memory that braid did not allocate, with what is in it. It has to stay until the work on the buffer is
@@ -240,10 +261,7 @@ class basic_runtime final : private detail::runtime_base {
   }
 
   template <element T>
-  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value) {
-    return submit("fill", braid::write(to),
-                  [value](std::span<T> x) { std::fill(x.begin(), x.end(), value); });
-  }
+  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value);
   template <element T>
   submission fill(const buffer<T>& to, const std::type_identity_t<T>& value) {
     return fill(buffer_slice<T>(to), value);
@@ -254,6 +272,29 @@ class basic_runtime final : private detail::runtime_base {
   template <element T>
   submission copy(const buffer<T>& to, const buffer<T>& from) {
     return copy(buffer_slice<T>(to), buffer_slice<T>(from));
+  }
+
+  // ---- Work that braid does not submit.
+
+  /// Enters an access that is over at `event`: whatever conflicts with it from now on waits for it.
+  template <class T, access Kind>
+  void note(const detail::buffer_argument<T, Kind>& a, typename B::event event);
+  /// An event behind all writes to the buffer that were submitted so far, for a stream that is not braid's to
+  /// wait on. The event is the caller's; what the caller then does with the buffer, note() tells.
+  template <element T>
+  typename B::event last_write(const buffer<T>& of);
+  /// Later ops of the stream come after `event`.
+  void wait_for(stream_id stream, const typename B::event& event) {
+    expect_outside_body("wait_for()");
+    engine_->wait_for(stream, event);
+  }
+  /// The stream of this id is one that the program made. Before its first use. Ops go there only where they
+  /// name it.
+  void adopt(stream_id stream, typename B::stream native) {
+    engine_->adopt(stream, std::move(native));
+    const std::scoped_lock lock(adopted_mutex_);
+    adopted_lanes_.insert(engine_->lane_of(stream));
+    has_adopted_lanes_.store(true, std::memory_order_release);  // pairs with may_place()
   }
 
   // ---- Waiting. A thread that waits runs ready ops meanwhile where the backend runs on this machine's
@@ -291,11 +332,11 @@ class basic_runtime final : private detail::runtime_base {
     engine_->retire(std::forward<T>(object), after);
   }
   [[nodiscard]] runtime_stats stats() const {
-    return {engine_->stats(), pool_->usage(), staging_->usage(), failed(), skipped(), cancelled()};
+    return {engine_->stats(), memory(), staging_->usage(), failed(), skipped(), cancelled()};
   }
   /// Gives free memory that nobody can touch any more back to the system, until at most `keep` bytes are
   /// reserved. Returns how many bytes went.
-  std::uint64_t trim(std::uint64_t keep = 0) { return pool_->trim(keep) + staging_->trim(0); }
+  std::uint64_t trim(std::uint64_t keep = 0);
   [[nodiscard]] multi_stream<B>& engine() noexcept { return *engine_; }
   [[nodiscard]] B& backend() noexcept { return engine_->backend(); }
 
@@ -304,6 +345,7 @@ class basic_runtime final : private detail::runtime_base {
 
   // Of runtime_base.
   void wait_for(detail::op_point op) override;
+  bool may_cancel() const noexcept override { return !detail::enqueueing_backend<B>; }
   bool is_over(detail::op_point op) override { return engine_->is_over(op.lane(), op.cursor()); }
   void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
   void notify(std::atomic<std::uint32_t>& word) noexcept override;
@@ -342,7 +384,7 @@ class basic_runtime final : private detail::runtime_base {
     std::array<detail::block*, Count> blocks{};
     std::size_t taken = 0;
     ~scratch_blocks() {
-      for (std::size_t i = 0; i < taken; ++i) of.pool_->give(blocks[i]);
+      for (std::size_t i = 0; i < taken; ++i) blocks[i]->home->give(blocks[i]);
     }
   };
   template <class A>
@@ -372,12 +414,12 @@ class basic_runtime final : private detail::runtime_base {
   static binding bind(const binding& b, const detail::held_token&) noexcept { return b; }
 
   template <class T, access Kind>
-  static void note(const detail::buffer_argument<T, Kind>& a, detail::op_point op) {
+  static void note_use(const detail::buffer_argument<T, Kind>& a, detail::op_point op) {
     note_access(*a.core, a.range(), Kind, op);
   }
   template <class T>
-  static void note(const detail::scratch_argument<T>&, detail::op_point) noexcept {}
-  static void note(const binding&, detail::op_point) noexcept {}
+  static void note_use(const detail::scratch_argument<T>&, detail::op_point) noexcept {}
+  static void note_use(const binding&, detail::op_point) noexcept {}
   static void note_access(detail::buffer_core& core, byte_range range, access kind, detail::op_point op);
 
   template <class T, access Kind>
@@ -398,6 +440,20 @@ class basic_runtime final : private detail::runtime_base {
   }
   [[gnu::noinline]] detail::block* take_memory(detail::buffer_core& core, detail::lane_id lane);
   detail::block* take_block(detail::lane_id lane, std::uint64_t bytes);
+  [[nodiscard]] detail::pool& pool_of(detail::lane_id lane) noexcept {
+    if constexpr (requires { engine_->backend().device_of(engine_->stream_of(lane)); }) {
+      if (pools_.size() > 1) return *pools_[engine_->backend().device_of(engine_->stream_of(lane))];
+    }
+    return *pools_.front();
+  }
+  static std::vector<std::shared_ptr<memory_source>> memories_of(B& backend) {
+    if constexpr (requires { backend.memories(); }) {
+      return backend.memories();
+    } else {
+      return {backend.memory()};
+    }
+  }
+  [[nodiscard]] memory_usage memory() const;
   detail::block* take_stage(detail::lane_id lane, std::uint64_t bytes);
 
   template <class Tuple, std::size_t... I>
@@ -423,11 +479,37 @@ class basic_runtime final : private detail::runtime_base {
   static void add_points(const detail::scratch_argument<T>&, detail::op_point*&) noexcept {}
   static void add_points(const binding&, detail::op_point*&) noexcept {}
   static void add_points_of(detail::buffer_core& core, access kind, detail::op_point*& out) noexcept;
+  [[nodiscard]] bool may_place(stream_id id) {
+    return !has_adopted_lanes_.load(std::memory_order_acquire) || !is_adopted(engine_->lane_of(id));
+  }
+  [[nodiscard]] bool is_adopted(detail::lane_id lane) {
+    const std::scoped_lock lock(adopted_mutex_);
+    return adopted_lanes_.contains(lane);
+  }
   /// About how many ops the stream has still to run.
   [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
 
-  /// Of an op that is being given: behind all that it waits for.
-  typename B::event event_behind(typename engine_type::guard& op);
+  // Data.
+  struct give_to_pool {
+    detail::pool* pool;
+    void operator()(detail::block* b) const noexcept { pool->give(b); }
+  };
+  using stage_handle = std::unique_ptr<detail::block, give_to_pool>;
+  struct staged {
+    detail::op_point op;
+    stage_handle stage;
+  };
+  template <access StageKind, class T, access Kind, class Prepare, class Body>
+  staged give_staged(std::string_view label, const detail::buffer_argument<T, Kind>& a, Prepare prepare,
+                     Body&& body);
+  template <class State, class T, class Take>
+  void read_staged(const std::shared_ptr<State>& state, const buffer_slice<T>& from, Take take);
+  template <element T>
+  void zero(const buffer<T>& made);
+
+  /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
+  /// lives.
+  typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);
   template <element T>
   submission copy_between(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
 
@@ -438,7 +520,9 @@ class basic_runtime final : private detail::runtime_base {
   detail::runtime_link link_;
   std::mutex adopted_mutex_;
   std::map<const std::byte*, std::uint64_t> adopted_;
-  std::unique_ptr<detail::pool> pool_;
+  std::set<detail::lane_id> adopted_lanes_;
+  std::atomic<bool> has_adopted_lanes_{false};
+  std::vector<std::unique_ptr<detail::pool>> pools_;  // one for each device
   std::unique_ptr<detail::pool> staging_;
   std::atomic<std::uint32_t> rotation_{0};  // the next stream to try
   std::unique_ptr<engine_type> engine_;
@@ -446,4 +530,5 @@ class basic_runtime final : private detail::runtime_base {
 
 }  // namespace braid
 
+#include "braid/detail/runtime_data.hpp"
 #include "braid/detail/runtime_impl.hpp"

@@ -9,29 +9,12 @@
 #include <vector>
 
 #include "braid/log.hpp"
+#include "braid/policies.hpp"
 
 // What is in force for an engine that is not told otherwise: defaults, then braid.toml (searched upwards
 // from the working directory), then environment variables BRAID_..., then the options in code.
 
 namespace braid {
-
-/// When marks are recorded on backends that have events (rule 2 of the design).
-enum class mark_policy : std::uint8_t {
-  learned,  ///< early where other streams tend to use what the last op wrote, and before a foreign wait
-  eager,    ///< after each op
-  lazy,     ///< when somebody waits
-};
-
-const char* to_string(mark_policy policy) noexcept;
-
-/// Which stream an op goes to when none is named.
-enum class placement : std::uint8_t {
-  automatic,   ///< behind the op that it has to follow where nothing else is queued there, else a free stream
-  per_thread,  ///< the submitting thread's own
-  single,      ///< one for all
-};
-
-const char* to_string(placement where) noexcept;
 
 /// A value and where it came from: "default", "FILE:LINE", "BRAID_...".
 template <class T>
@@ -48,6 +31,7 @@ struct settings {
   setting<placement> placed{placement::automatic};
   setting<std::uint32_t> workers{0};  ///< 0: the cores of this process
   setting<bool> pin_workers{false};
+  setting<bool> nvtx{false};                  ///< on CUDA: ranges for NVIDIA's profilers
   setting<std::uint64_t> memory_limit{0};     ///< of each pool; 0: no limit
   setting<std::uint64_t> ops_in_flight{0};    ///< 0: no limit
   setting<std::uint64_t> bytes_in_flight{0};  ///< 0: no limit

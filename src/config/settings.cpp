@@ -50,6 +50,7 @@ void each_setting(Settings& s, Visit&& visit) {
   visit("cpu.workers", s.workers,
         "threads that run ops, a waiting one included; 0 is the cores of this process");
   visit("cpu.pin_workers", s.pin_workers, "each worker stays on a core of its own");
+  visit("cuda.nvtx", s.nvtx, "ranges with the labels of ops, for NVIDIA's profilers");
   visit("memory.limit", s.memory_limit, "bytes that a pool may reserve; 0 is no limit");
   visit("limits.ops_in_flight", s.ops_in_flight, "submitters wait beyond this; 0 is no limit");
   visit("limits.bytes_in_flight", s.bytes_in_flight, "submitters wait beyond this; 0 is no limit");
@@ -228,6 +229,16 @@ const settings& settings::process() {
   };
   static const settings s = load(fs::current_path(), variable);
   return s;
+}
+
+const detail::defaults& detail::process_defaults() {
+  static const defaults all = [] {
+    const settings& s = settings::process();
+    return defaults{s.max_streams.value,   s.special_streams.value, s.marks.value,
+                    s.deterministic.value, s.placed.value,          s.memory_limit.value,
+                    s.ops_in_flight.value, s.bytes_in_flight.value};
+  }();
+  return all;
 }
 
 std::vector<settings::row> settings::rows() const {

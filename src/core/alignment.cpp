@@ -4,6 +4,8 @@
 
 #include <ostream>
 
+#include "braid/detail/aligner.hpp"
+
 namespace braid {
 
 std::string to_string(const alignment& a) {
@@ -24,6 +26,17 @@ std::string to_string(const alignment& a) {
 
 std::ostream& operator<<(std::ostream& out, const alignment& a) {
   return out << to_string(a);
+}
+
+void detail::log_wait(logger& log, stream_id waiting, std::uint64_t cursor, const stream_wait& wait,
+                      const std::string& resource) {
+  std::string text = fmt::format("stream {} waits on stream {}", to_string(waiting), to_string(wait.origin));
+  if (!log.is_enabled(log_area::streaming, log_level::full)) {
+    return log.write(log_area::streaming, log_level::basic, text);
+  }
+  text += fmt::format(": op {} needs op {} there, reaching op {} ({} on '{}')", cursor, wait.cursor,
+                      wait.reached, to_string(wait.why), resource);
+  log.write(log_area::streaming, log_level::full, text);
 }
 
 }  // namespace braid

@@ -17,6 +17,17 @@ const char* to_string(reuse_step step) noexcept {
   return "?";
 }
 
+memory_usage& memory_usage::operator+=(const memory_usage& other) {
+  for (const auto field : {&memory_usage::live, &memory_usage::padding, &memory_usage::reserved,
+                           &memory_usage::free, &memory_usage::pending, &memory_usage::peak_live,
+                           &memory_usage::peak_reserved, &memory_usage::limit, &memory_usage::live_blocks}) {
+    this->*field += other.*field;
+  }
+  for (unsigned i = 0; i < reuse_step_count; ++i) taken[i] += other.taken[i];
+  streams.insert(streams.end(), other.streams.begin(), other.streams.end());
+  return *this;
+}
+
 std::string to_string(const memory_usage& u) {
   std::string text = fmt::format(
       "live {} in {} blocks (padding {}), reserved {}, free {}, pending {}, peak live {}, peak reserved {}, "

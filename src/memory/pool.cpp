@@ -147,6 +147,7 @@ block* pool::prepare(block* b, lane_id lane, std::uint64_t bytes, std::uint64_t 
   b->id = id;
   b->taken_as = step;
   b->used = true;
+  b->home = this;
   b->handed_on = false;
   b->crossed = 0;
   b->score = 0;
@@ -164,6 +165,7 @@ block* pool::prepare(block* b, lane_id lane, std::uint64_t bytes, std::uint64_t 
 block* pool::adopt(void* data, std::uint64_t bytes) {
   auto made = std::make_unique<block>(static_cast<std::byte*>(data), bytes);
   made->is = block::kind::adopted;
+  made->home = this;
   const guard lock(shared_->lock);
   for (const block* old = shared_->leaving.first(); old != nullptr; old = old->next) {
     if (old->data >= made->data + bytes || made->data >= old->data + old->capacity) continue;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace braid::detail {
 
@@ -28,7 +29,7 @@ struct recent {
   std::size_t size = 0;
   op_label* label = nullptr;
 };
-constinit thread_local std::array<recent, 64> recently;
+constinit thread_local std::array<recent, 128> recently;  // two places for each
 
 // Labels are short: a call costs more than comparing.
 inline bool is_same(const char* a, const char* b, std::size_t size) noexcept {
@@ -45,9 +46,15 @@ inline bool is_same(const char* a, const char* b, std::size_t size) noexcept {
   return true;
 }
 
-recent& place_of(std::string_view text) {
+recent* places_of(std::string_view text) {
   const auto at = reinterpret_cast<std::uintptr_t>(text.data());
-  return recently[((at >> 3) ^ (at >> 9) ^ at) % recently.size()];
+  return &recently[(at * 0x9e37'79b9'7f4a'7c15U >> 58) * 2];
+}
+
+// The text is compared: memory at the same place may hold another label by now.
+inline bool is_it(const recent& r, std::string_view text) noexcept {
+  return r.at == text.data() && r.size == text.size() &&
+         is_same(r.label->name().data(), text.data(), text.size());
 }
 
 }  // namespace
@@ -63,14 +70,12 @@ op_label* label_ref::intern(std::string_view text) {
 }
 
 label_ref label_ref::of(std::string_view text) {
-  recent& r = place_of(text);
-  // The text is compared: memory at the same place may hold another label by now.
-  if (r.label != nullptr && r.at == text.data() && r.size == text.size() &&
-      is_same(r.label->name().data(), text.data(), text.size())) {
-    return label_ref(r.label);
-  }
+  recent* r = places_of(text);
+  if (r[0].label != nullptr && is_it(r[0], text)) [[likely]]
+    return label_ref(r[0].label);
+  if (r[1].label != nullptr && is_it(r[1], text)) return label_ref(r[1].label);
   if (op_label* kept = intern(text)) {
-    r = {text.data(), text.size(), kept};
+    r[1] = std::exchange(r[0], {text.data(), text.size(), kept});
     return label_ref(kept);
   }
   return label_ref(std::make_unique<op_label>(std::string(text)));

@@ -1,6 +1,13 @@
 #include "braid/detail/retire_thread.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace braid::detail {
 
@@ -10,98 +17,132 @@ constexpr auto shortest_pause = 20us;
 constexpr auto longest_pause = 320us;
 }  // namespace
 
+struct retire_thread::state {
+  explicit state(gate_keeper& asked) noexcept : keeper(asked) {}
+
+  struct item {
+    lane_id lane;
+    void* gate;
+    retired object;
+  };
+  void run();
+  bool pass();
+  void sort_in(std::vector<item>& arrived);
+
+  gate_keeper& keeper;
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::condition_variable drained;
+  std::vector<item> inbox;
+  std::uint64_t added = 0;
+  std::uint64_t destroyed = 0;
+  bool stop = false;
+  std::thread thread;
+
+  // Of the thread alone.
+  std::map<lane_id, std::deque<item>> queues;
+  std::uint64_t destroyed_now = 0;
+};
+
+retire_thread::retire_thread(gate_keeper& keeper) : state_(std::make_unique<state>(keeper)) {}
+retire_thread::~retire_thread() {
+  stop();
+}
+
 void retire_thread::add(lane_id lane, void* gate, retired object) {
-  const std::scoped_lock lock(mutex_);
-  inbox_.push_back({lane, gate, std::move(object)});
-  ++added_;
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  wake_.notify_one();
+  state& s = *state_;
+  const std::scoped_lock lock(s.mutex);
+  s.inbox.push_back({lane, gate, std::move(object)});
+  ++s.added;
+  if (!s.thread.joinable()) s.thread = std::thread([&s] { s.run(); });
+  s.wake.notify_one();
 }
 
 bool retire_thread::drain(std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t target = added_;
-  const auto all_destroyed = [&] { return destroyed_ >= target; };
+  state& s = *state_;
+  std::unique_lock lock(s.mutex);
+  const std::uint64_t target = s.added;
+  const auto all_destroyed = [&] { return s.destroyed >= target; };
   if (deadline == std::chrono::steady_clock::time_point::max()) {
-    drained_.wait(lock, all_destroyed);
+    s.drained.wait(lock, all_destroyed);
     return true;
   }
-  return drained_.wait_until(lock, deadline, all_destroyed);
+  return s.drained.wait_until(lock, deadline, all_destroyed);
 }
 
 std::uint64_t retire_thread::pending() const {
-  const std::scoped_lock lock(mutex_);
-  return added_ - destroyed_;
+  const std::scoped_lock lock(state_->mutex);
+  return state_->added - state_->destroyed;
 }
 
 std::uint64_t retire_thread::destroyed() const {
-  const std::scoped_lock lock(mutex_);
-  return destroyed_;
+  const std::scoped_lock lock(state_->mutex);
+  return state_->destroyed;
 }
 
 void retire_thread::stop() noexcept {
   {
-    const std::scoped_lock lock(mutex_);
-    stop_ = true;
+    const std::scoped_lock lock(state_->mutex);
+    state_->stop = true;
   }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  state_->wake.notify_one();
+  if (state_->thread.joinable()) state_->thread.join();
 }
 
-void retire_thread::sort_in(std::vector<item>& arrived) {
-  for (item& each : arrived) queues_[each.lane].push_back(std::move(each));
+void retire_thread::state::sort_in(std::vector<item>& arrived) {
+  for (item& each : arrived) queues[each.lane].push_back(std::move(each));
   arrived.clear();
 }
 
-bool retire_thread::pass() {
+bool retire_thread::state::pass() {
   bool progress = false;
-  for (auto& [lane, items] : queues_) {
+  for (auto& [lane, items] : queues) {
     while (!items.empty()) {
       void* gate = items.front().gate;
       if (gate != nullptr) {
-        if (!keeper_.is_open(gate)) break;
-        keeper_.forget(gate);
+        if (!keeper.is_open(gate)) break;
+        keeper.forget(gate);
       }
       items.pop_front();  // destroys the object
-      ++destroyed_now_;
+      ++destroyed_now;
       progress = true;
     }
   }
-  std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
+  std::erase_if(queues, [](const auto& queue) { return queue.second.empty(); });
   return progress;
 }
 
-void retire_thread::run() {
+void retire_thread::state::run() {
   std::vector<item> arrived;
   std::chrono::microseconds pause = shortest_pause;
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(mutex);
   for (;;) {
-    const auto has_work = [&] { return stop_ || !inbox_.empty(); };
-    if (queues_.empty()) {
-      wake_.wait(lock, has_work);
+    const auto has_work = [&] { return stop || !inbox.empty(); };
+    if (queues.empty()) {
+      wake.wait(lock, has_work);
     } else {
-      wake_.wait_for(lock, pause, has_work);
+      wake.wait_for(lock, pause, has_work);
     }
-    const bool news = !inbox_.empty();
-    arrived.swap(inbox_);
-    const bool last = stop_;
+    const bool news = !inbox.empty();
+    arrived.swap(inbox);
+    const bool last = stop;
     lock.unlock();
     sort_in(arrived);
     const bool progress = pass();
     pause = news || progress ? shortest_pause : std::min<std::chrono::microseconds>(pause * 2, longest_pause);
     if (last) {
-      for (auto& [lane, items] : queues_) {
+      for (auto& [lane, items] : queues) {
         for (item& each : items) {
-          if (each.gate != nullptr) keeper_.forget(each.gate);
+          if (each.gate != nullptr) keeper.forget(each.gate);
         }
-        destroyed_now_ += items.size();
+        destroyed_now += items.size();
       }
-      queues_.clear();
+      queues.clear();
     }
     lock.lock();
-    destroyed_ += std::exchange(destroyed_now_, 0);
-    if (progress || last) drained_.notify_all();
-    if (last && inbox_.empty()) return;
+    destroyed += std::exchange(destroyed_now, 0);
+    if (progress || last) drained.notify_all();
+    if (last && inbox.empty()) return;
   }
 }
 

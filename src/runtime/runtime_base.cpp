@@ -209,6 +209,7 @@ failure_ptr runtime_base::failure_of(op_point op) {
 }
 
 bool runtime_base::cancel(op_point op) {
+  if (!may_cancel()) return false;
   forget_cancels();
   if (is_over(op)) return false;
   const std::scoped_lock lock(mutex_);

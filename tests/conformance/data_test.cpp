@@ -1,6 +1,7 @@
 // How data gets into buffers, between them and back to the host.
 
 #include <numeric>
+#include <thread>
 
 #include "suite.hpp"
 
@@ -346,7 +347,7 @@ BACKEND_TEST(data, all_fixtures, the_source_runtime_of_a_copy_may_be_destroyed_b
 
 BACKEND_TEST(data, all_fixtures, adopted_memory_keeps_its_content_and_gets_what_ops_write) {
   auto& rt = this->start();
-  std::vector<int> mine = counting(64);
+  auto mine = TypeParam::memory(counting(64));
   {
     auto x = rt.adopt(std::span<int>(mine), "mine");
     EXPECT_EQ(x.name(), "mine");
@@ -362,7 +363,7 @@ BACKEND_TEST(data, all_fixtures, adopted_memory_keeps_its_content_and_gets_what_
 
 BACKEND_TEST(data, all_fixtures, memory_may_be_adopted_again_after_its_buffer_is_gone) {
   auto& rt = this->start();
-  std::vector<int> mine = constant(16, 1);
+  auto mine = TypeParam::memory(constant(16, 1));
   for (int i = 0; i < 5; ++i) {
     auto x = rt.adopt(std::span<int>(mine), "mine");
     TypeParam::increment(rt, x);
@@ -375,7 +376,7 @@ BACKEND_TEST(data, all_fixtures, memory_may_be_adopted_again_after_its_buffer_is
 BACKEND_TEST(data, all_fixtures, memory_adopted_again_while_work_on_it_is_in_flight_keeps_its_order) {
   this->world.stand_still();
   auto& rt = this->start();
-  std::vector<int> mine = constant(16, 1);
+  auto mine = TypeParam::memory(constant(16, 1));
   {
     auto x = rt.adopt(std::span<int>(mine), "mine");
     gate held = this->world.hold(rt, read_write(x));
@@ -409,7 +410,7 @@ struct telling_owner {
 BACKEND_TEST(data, all_fixtures, the_owner_of_adopted_memory_is_kept_until_the_work_is_over) {
   this->world.stand_still();
   telling_owner owner;
-  std::vector<int> mine = constant(16, 1);
+  auto mine = TypeParam::memory(constant(16, 1));
   auto& rt = this->start();
   auto y = rt.template make_buffer<int>(16, "y");
   {
@@ -429,7 +430,7 @@ BACKEND_TEST(data, all_fixtures, the_owner_of_adopted_memory_is_kept_until_the_w
 BACKEND_TEST(data, all_fixtures, an_owner_of_adopted_memory_need_not_point_to_anything) {
   this->world.stand_still();
   telling_owner owner;
-  std::vector<int> mine = constant(16, 1);
+  auto mine = TypeParam::memory(constant(16, 1));
   auto& rt = this->start();
   {
     auto x = rt.adopt(std::span<int>(mine), "mine", owner.take(nullptr));
@@ -445,7 +446,7 @@ BACKEND_TEST(data, all_fixtures, an_owner_of_adopted_memory_need_not_point_to_an
 BACKEND_TEST(data, all_fixtures, the_owner_of_adopted_memory_is_kept_while_another_runtime_copies_from_it) {
   this->world.stand_still();
   telling_owner owner;
-  std::vector<int> mine = constant(16, 3);
+  auto mine = TypeParam::memory(constant(16, 3));
   auto& rt = this->start();
   auto other = this->another();
   auto here = rt.template make_buffer<int>(16, "here");
@@ -474,7 +475,7 @@ BACKEND_TEST(data, all_fixtures, the_owner_of_adopted_memory_is_kept_while_anoth
 
 BACKEND_TEST(data, all_fixtures, an_owner_of_unused_memory_goes_with_its_buffer) {
   telling_owner owner;
-  std::vector<int> mine = constant(16, 1);
+  auto mine = TypeParam::memory(constant(16, 1));
   auto& rt = this->start();
   auto x = rt.adopt(std::span<int>(mine), "mine", owner.take(mine.data()));
   x = {};

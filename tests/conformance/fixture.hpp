@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,18 +59,16 @@ using where = std::optional<stream_id>;
 class gate {
  public:
   gate() = default;
-  explicit gate(std::shared_ptr<std::atomic<bool>> open) : open_(std::move(open)) {}
+  explicit gate(std::function<void()> opened) : open_(std::move(opened)) {}
   gate(gate&&) noexcept = default;
   gate& operator=(gate&&) = delete;
   ~gate() { open(); }
   void open() {
-    if (!open_) return;
-    open_->store(true);
-    open_->notify_all();
+    if (open_) open_();
   }
 
  private:
-  std::shared_ptr<std::atomic<bool>> open_;
+  std::function<void()> open_;
 };
 
 /// Nothing from the environment or a file reaches a test.
@@ -93,6 +92,9 @@ template <class Runtime>
 struct host_ops {
   using runtime = Runtime;
   using ints = buffer_slice<int>;
+
+  /// Memory with these values that is not the runtime's, and that its ops can reach.
+  static std::vector<int> memory(std::vector<int> values) { return values; }
 
   template <class... Args>
   static submission give(runtime& rt, where at, std::string_view label, Args&&... args) {
@@ -232,7 +234,10 @@ class cpu_fixture : public host_ops<cpu::runtime> {
       open->wait(false);
     });
     begun->wait(false);
-    return gate(std::move(open));
+    return gate([open] {
+      open->store(true);
+      open->notify_all();
+    });
   }
   void finish() {}
 
@@ -243,7 +248,13 @@ class cpu_fixture : public host_ops<cpu::runtime> {
 /// All backends; those whose bodies run on the host and touch the memory themselves.
 template <class... Fixtures>
 struct fixtures {};
+#ifndef BRAID_CONFORMANCE_CUDA
 using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
 using all_fixtures = host_fixtures;
+#endif
 
 }  // namespace braid::conformance
+
+#ifdef BRAID_CONFORMANCE_CUDA
+#include "cuda_fixture.hpp"
+#endif

@@ -1,5 +1,6 @@
 // Results on the host: futures, what follows them, and coroutines.
 
+#include <thread>
 #include <type_traits>
 
 #include "suite.hpp"

@@ -139,7 +139,7 @@ BACKEND_TEST(lifetime, all_fixtures, after_shutdown_nothing_can_be_submitted) {
 }
 
 BACKEND_TEST(lifetime, all_fixtures, adopted_memory_may_be_let_go_after_shutdown) {
-  std::vector<int> mine = constant(8, 1);
+  auto mine = TypeParam::memory(constant(8, 1));
   std::atomic<bool> gone{false};
   auto& rt = this->start();
   auto x = rt.adopt(std::span<int>(mine), "mine", std::shared_ptr<void>(&gone, [&](void*) { gone = true; }));
@@ -152,7 +152,7 @@ BACKEND_TEST(lifetime, all_fixtures, adopted_memory_may_be_let_go_after_shutdown
 }
 
 BACKEND_TEST(lifetime, all_fixtures, destroying_the_runtime_finishes_what_was_submitted) {
-  std::vector<int> mine = constant(16, 0);
+  auto mine = TypeParam::memory(constant(16, 0));
   std::atomic<int> destroyed{0};
   auto& rt = this->start();
   {
@@ -166,7 +166,7 @@ BACKEND_TEST(lifetime, all_fixtures, destroying_the_runtime_finishes_what_was_su
 }
 
 BACKEND_TEST(lifetime, all_fixtures, destroying_the_runtime_runs_what_follows_and_what_that_submits) {
-  std::vector<int> mine = constant(16, 0);
+  auto mine = TypeParam::memory(constant(16, 0));
   std::atomic<int> followed{0};
   auto& rt = this->start();
   auto x = rt.adopt(std::span<int>(mine), "mine");

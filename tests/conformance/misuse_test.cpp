@@ -151,7 +151,7 @@ BACKEND_TEST(misuses, all_fixtures, a_size_that_does_not_fit_in_64_bits) {
 
 BACKEND_TEST(misuses, all_fixtures, adopting_memory_that_overlaps) {
   auto& rt = this->start();
-  std::vector<int> mine(100);
+  auto mine = TypeParam::memory(constant(100, 0));
   const std::span<int> all(mine);
   auto middle = rt.adopt(all.subspan(40, 20), "middle");
   const auto refused = [&](std::span<int> part) {

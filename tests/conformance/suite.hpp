@@ -71,8 +71,10 @@ class suite : public testing::Test {
 
 /// Registers a test for every instance of every fixture.
 template <template <class> class Suite, template <class> class Test, class... Fixtures>
-bool add_test(fixtures<Fixtures...>, const char* suite_name, const char* test, const char* file, int line) {
-  const auto add = [&]<class F>(const std::vector<instance<F>>& all) {
+bool add_test(fixtures<Fixtures...>, [[maybe_unused]] const char* suite_name,
+              [[maybe_unused]] const char* test, [[maybe_unused]] const char* file,
+              [[maybe_unused]] int line) {
+  [[maybe_unused]] const auto add = [&]<class F>(const std::vector<instance<F>>& all) {
     for (const instance<F>& each : all) {
       testing::RegisterTest((std::string(suite_name) + "/" + each.name).c_str(), test, nullptr, nullptr, file,
                             line, [setting = each.setting]() -> Suite<F>* { return new Test<F>(setting); });

@@ -322,7 +322,7 @@ TEST_P(cpu_backend, a_submitter_far_ahead_of_the_workers_is_held_back_and_loses_
   std::uint64_t ran = 0;
   const detail::lane_id lane = on.lane_of({1});
   for (int i = 0; i < 100'000; ++i) {
-    on.backend().throttle(on.stream_of(lane));
+    on.backend().admit(on.stream_of(lane));
     launch(on, {1}, {}, [&ran] { ++ran; });
   }
   on.wait_all();

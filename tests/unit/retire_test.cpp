@@ -1,5 +1,6 @@
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include "support.hpp"
 

@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "braid/stream_pool.hpp"
 
 #include "support.hpp"

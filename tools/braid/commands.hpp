@@ -13,5 +13,6 @@ void add_info(CLI::App& app, int& status);
 /// Each adds a subcommand of `bench`.
 void add_bench_memory(CLI::App& bench, int& status);
 void add_bench_tasks(CLI::App& bench, int& status);
+void add_bench_cuda(CLI::App& bench, int& status);
 
 }  // namespace braid::tool

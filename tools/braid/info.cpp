@@ -12,7 +12,7 @@
 #include "commands.hpp"
 #include "machine.hpp"
 
-// Set by the build: BRAID_HAS_CPU (0 or 1), BRAID_CUDA_HEADERS (their version, or empty).
+// Set by the build: BRAID_HAS_CPU, BRAID_HAS_CUDA (0 or 1), BRAID_CUDA_HEADERS (their version, or empty).
 
 namespace braid::tool {
 
@@ -90,9 +90,13 @@ json sim_backend() {
           {"devices", devices({"a simulated device in virtual time"})}};
 }
 
-json vendor_backend(const char* name, const char* reason, const detail::driver& driver) {
-  return {{"name", name},     {"built", false},        {"available", false},
-          {"reason", reason}, {"driver", driver.text}, {"devices", devices(driver.devices)}};
+/// `missing` is why this build has none; empty if it has.
+json vendor_backend(const char* name, const std::string& missing, const detail::driver& driver) {
+  const bool built = missing.empty();
+  const bool available = built && !driver.devices.empty();
+  return {{"name", name},           {"built", built},
+          {"available", available}, {"reason", available ? "" : !built ? missing : driver.text},
+          {"driver", driver.text},  {"devices", devices(driver.devices)}};
 }
 
 json info() {
@@ -101,9 +105,11 @@ json info() {
   out["compiler"] = compiler();
   out["libraries"] = libraries();
   out["machine"] = machine();
-  out["backends"] = {cpu_backend(out["machine"]), sim_backend(),
-                     vendor_backend("cuda", "this build has no CUDA backend", detail::probe_cuda()),
-                     vendor_backend("opencl", "this build has no OpenCL backend", detail::probe_opencl())};
+  out["backends"] = {
+      cpu_backend(out["machine"]), sim_backend(),
+      vendor_backend("cuda", BRAID_HAS_CUDA != 0 ? "" : "cuda.h was not found when braid was built",
+                     detail::probe_cuda()),
+      vendor_backend("opencl", "this build has no OpenCL backend", detail::probe_opencl())};
   return out;
 }
 
@@ -125,7 +131,8 @@ void print_backend(const json& b) {
              : b["built"].get<bool>()   ? "not available"
                                         : "not built",
              first);
-  if (b.contains("driver")) fmt::print("  {:<8} {:<14} {}\n", "", "", text(b["driver"]));
+  if (b.contains("driver") && text(b["driver"]) != first)
+    fmt::print("  {:<8} {:<14} {}\n", "", "", text(b["driver"]));
 }
 
 void print_text(const json& out) {

@@ -1,17 +1,17 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "braid/alignment.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/error.hpp"
 #include "braid/log.hpp"
-#include "braid/settings.hpp"
+#include "braid/policies.hpp"
 #include "braid/stream_pool.hpp"
 
 // From the points that an op needs to the waits that its stream is told to make.
@@ -25,6 +25,10 @@
 // records there, never while it waits.
 
 namespace braid::detail {
+
+/// Says who waits on whom, and at the full level why.
+void log_wait(logger& log, stream_id waiting, std::uint64_t cursor, const stream_wait& wait,
+              const std::string& resource);
 
 /// An access that braid did not submit, known by its event. Kept while a history refers to its stamp.
 template <class B>
@@ -229,6 +233,7 @@ class aligner {
   [[nodiscard]] stream_id id_of(const need& n) const {
     if (is_foreign(n.lane)) return stream_id::special(index_of(n.lane));
     slot_type& origin = pool_.lane(n.lane);
+    if (!origin.has_many_ids.load(std::memory_order_relaxed)) return origin.first_id;  // the op was committed
     const locked lock(origin.list_lock);
     return origin.id_at(n.cursor);
   }
@@ -266,7 +271,9 @@ class aligner {
       {
         const locked lock(origin.list_lock);
         find_mark(origin, p);
-        ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
+        if constexpr (!requires { B::asks_as_dearly_as_it_waits; }) {
+          ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
+        }
       }
       if (ask && is_mark_complete(s, *p.m)) {
         p.removed = true;
@@ -374,7 +381,7 @@ class aligner {
     m->clock = origin.now;
     m->clock->retain();
     try {
-      m->event.emplace(backend_.flush(origin.stream));
+      flush(origin.stream, m->event);
     } catch (...) {
       origin.marks.give_back(m);
       throw;
@@ -385,23 +392,24 @@ class aligner {
     return m;
   }
 
+  // A mark that is used again has its event still.
+  void flush(typename B::stream& stream, std::optional<typename B::event>& event) {
+    if constexpr (requires { backend_.flush_again(stream, *event); }) {
+      if (event.has_value()) return backend_.flush_again(stream, *event);
+    }
+    event.emplace(backend_.flush(stream));
+  }
+
   [[nodiscard]] static stream_wait describe(const planned& p) noexcept {
     return {p.origin, p.n.cursor, p.reached, p.n.binding, p.n.resource, p.n.why};
   }
 
   void log_wait(slot_type& s, const planned& p) {
-    std::string text = fmt::format("stream {} waits on stream {}", to_string(s.last_id), to_string(p.origin));
-    if (log_.is_enabled(log_area::streaming, log_level::full)) {
-      const auto uses = s.all_uses();
-      const auto named =
-          std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.state->id == p.n.resource; });
-      text += fmt::format(": op {} needs op {} there, reaching op {} ({} on '{}')", s.cursor, p.n.cursor,
-                          p.reached, to_string(p.n.why),
-                          named != uses.end() ? named->state->name : std::string("?"));
-      log_.write(log_area::streaming, log_level::full, text);
-    } else {
-      log_.write(log_area::streaming, log_level::basic, text);
-    }
+    const auto uses = s.all_uses();
+    const auto named =
+        std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.state->id == p.n.resource; });
+    detail::log_wait(log_, s.last_id, s.cursor, describe(p),
+                     named != uses.end() ? named->state->name : std::string("?"));
   }
 
   B& backend_;

@@ -10,6 +10,7 @@
 namespace braid::detail {
 
 struct page;
+class pool;
 
 /// The first of `count` ids that no other resource of this process has or will have.
 std::uint64_t reserve_resource_ids(std::uint64_t count) noexcept;
@@ -27,6 +28,7 @@ struct block : resource_state {
   std::uint64_t capacity;
   std::atomic<bool> is_owned{false};        // whether a buffer refers to it, as far as the runtime says
   reuse_step taken_as = reuse_step::fresh;  // of the present owner
+  pool* home = nullptr;                     // that it goes back to
 
   enum class kind : std::uint8_t { small, large, adopted };
   enum class place : std::uint8_t { out, fresh, clean, of_lane, mixed };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,13 @@ class buffer_handle {
   buffer_core* core_ = nullptr;
 };
 
+[[noreturn]] void throw_null_buffer();
+[[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
+[[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
+[[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);
+[[noreturn]] void throw_other_length(const char* what, const std::string& name, std::uint64_t has,
+                                     std::uint64_t given);
+[[noreturn]] void throw_overlapping(std::string_view name);
 [[noreturn]] void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t count,
                                   std::uint64_t size);
 

@@ -82,7 +82,7 @@ class mark_list {
     return m;
   }
   void give_back(mark<B>* m) noexcept {
-    m->event.reset();
+    if constexpr (!requires(B& b, typename B::stream& s) { b.flush_again(s, *m->event); }) m->event.reset();
     if (m->clock != nullptr) m->clock->release();
     m->clock = nullptr;
     m->next = free_;

@@ -11,15 +11,15 @@ multi_stream<B, T>::multi_stream(B backend, multi_stream_options options)
     : backend_(std::move(backend)),
       log_(options.logger ? options.logger : logger::process()),
       foreign_stamps_(arena_->add_pool(detail::first_foreign_lane, sync)),
-      pool_(options.max_streams.value_or(settings::process().max_streams.value),
-            options.special_streams.value_or(settings::process().special_streams.value)),
-      marks_(options.marks.value_or(settings::process().marks.value)),
-      deterministic_(options.deterministic.value_or(settings::process().deterministic.value)),
+      pool_(options.max_streams.value_or(detail::process_defaults().max_streams),
+            options.special_streams.value_or(detail::process_defaults().special_streams)),
+      marks_(options.marks.value_or(detail::process_defaults().marks)),
+      deterministic_(options.deterministic.value_or(detail::process_defaults().deterministic)),
       aligner_(backend_, pool_, *log_, marks_, deterministic_),
       locks_(pool_, *arena_.get()),
       retirer_(*this) {
-  const std::uint64_t ops = options.ops_in_flight.value_or(settings::process().ops_in_flight.value);
-  const std::uint64_t bytes = options.bytes_in_flight.value_or(settings::process().bytes_in_flight.value);
+  const std::uint64_t ops = options.ops_in_flight.value_or(detail::process_defaults().ops_in_flight);
+  const std::uint64_t bytes = options.bytes_in_flight.value_or(detail::process_defaults().bytes_in_flight);
   if (ops != 0 || bytes != 0) {
     in_flight_ = std::make_unique<detail::in_flight>(ops, bytes);
     is_special_.store(true, std::memory_order_relaxed);
@@ -64,10 +64,48 @@ multi_stream<B, T>::~multi_stream() {
 template <event_stream_backend B, class T>
 auto multi_stream<B, T>::slot_of(stream_id id) -> slot_type& {
   return pool_.get(id, [&](detail::lane_id lane) {
-    auto made = std::make_unique<slot_type>(lane, id, backend_.create_stream(), arena_->add_pool(lane, sync));
-    made->engine = this;
-    return made;
+    if constexpr (requires { backend_.create_stream(id); }) {
+      return make_slot(lane, id, backend_.create_stream(id));
+    } else {
+      return make_slot(lane, id, backend_.create_stream());
+    }
   });
+}
+
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::make_slot(detail::lane_id lane, stream_id id, typename B::stream stream)
+    -> std::unique_ptr<slot_type> {
+  auto made = std::make_unique<slot_type>(lane, id, std::move(stream), arena_->add_pool(lane, sync));
+  made->engine = this;
+  return made;
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::adopt(stream_id id, typename B::stream made) {
+  expect_outside_guards("adopt()");
+  bool is_ours = false;
+  (void)pool_.get(id, [&](detail::lane_id lane) {
+    is_ours = true;
+    return make_slot(lane, id, std::move(made));
+  });
+  if (is_ours) return;
+  throw usage_error(misuse::used_stream, "stream " + to_string(id) +
+                                             " was used already: a stream is adopted before its first use, "
+                                             "or under another id");
+}
+
+// What the stream did so far gets a mark first: who needs that shall not have to wait for the event.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::wait_for(stream_id id, const typename B::event& event) {
+  expect_outside_guards("wait_for()");
+  slot_type& s = slot_of(id);
+  {
+    const locked lock(s.lock);
+    s.mark_wanted = s.mark_wanted || s.committed.load(std::memory_order_relaxed) != 0;
+  }
+  guard op = open(id, nullptr, {});
+  backend_.wait_event(op.current(), event);
+  ++s.waits[static_cast<unsigned>(hazard::user)];
 }
 
 template <event_stream_backend B, class T>
@@ -142,11 +180,11 @@ void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const bin
     s.aligned.waits.clear();
     s.aligned_is_stale = false;
   }
-  if (label == nullptr) [[likely]] {
-    switch (give_plainly(s, bindings)) {
+  if (label == nullptr || !label->is_likely_shared()) [[likely]] {
+    switch (give_plainly(s, label, bindings)) {
       case plainly::given: return;
       case plainly::not_in_order:
-        if (give_in_order(s, bindings)) return;
+        if (give_in_order(s, label, bindings)) return;
         break;
       case plainly::not_plain: break;
     }
@@ -158,7 +196,8 @@ void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const bin
 // no memory is taken, nothing throws. False if one of them is not like that: then nothing is held or entered,
 // and the op is still to be given.
 template <event_stream_backend B, class T>
-auto multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bindings) noexcept -> plainly {
+auto multi_stream<B, T>::give_plainly(slot_type& s, op_label* label,
+                                      std::span<const binding> bindings) noexcept -> plainly {
   if (bindings.size() > s.use_capacity || marks_ == mark_policy::eager) [[unlikely]]
     return plainly::not_plain;
   plainly outcome = plainly::not_plain;
@@ -233,15 +272,17 @@ auto multi_stream<B, T>::give_plainly(slot_type& s, std::span<const binding> bin
   if (wants_mark && !points && marks_ == mark_policy::learned) s.mark_wanted = true;
   if (writes != 0) {
     for (std::uint32_t j = 0; j < i; ++j) {
-      if (uses[j].exclusive) uses[j].state->past.write(cursor, by, own);
+      if (!uses[j].exclusive) continue;
+      uses[j].state->past.write(cursor, by, own);
+      uses[j].state->writer = label;
     }
   }
   return plainly::given;
 }
 
 template <event_stream_backend B, class T>
-bool multi_stream<B, T>::give_in_order(slot_type& s, std::span<const binding> bindings) {
-  return give_plainly(s, s.in_order(bindings)) == plainly::given;
+bool multi_stream<B, T>::give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  return give_plainly(s, label, s.in_order(bindings)) == plainly::given;
 }
 
 // The long way: any binding, with its waits.
@@ -340,10 +381,13 @@ void multi_stream<B, T>::enter(slot_type& s, const binding& b, op_label* label) 
   if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, points ? s.now : s.name, s.lane)) [[unlikely]] {
     ++s.coarsened;
   }
+  // What became of the last such output here tells more than what became of others elsewhere.
+  const bool was_private = r.writer == label && r.crossed == 0;
   if (b.kind != access::read) r.note_written(label);
   if constexpr (points) return;
   if (marks_ == mark_policy::learned) {
-    const bool output_is_shared = b.kind != access::read && label != nullptr && label->is_likely_shared();
+    const bool output_is_shared =
+        b.kind != access::read && label != nullptr && label->is_likely_shared() && !was_private;
     s.mark_wanted = s.mark_wanted || r.score > 0 || output_is_shared;
   } else {
     s.mark_wanted = marks_ == mark_policy::eager;
@@ -427,7 +471,7 @@ void multi_stream<B, T>::finish(slot_type& s) noexcept {
   for (detail::retired& object : s.retiring) retire_on(s, std::move(object));
   s.retired_objects += s.retiring.size();
   s.retiring.clear();
-  if (in_flight_) in_flight_->add({s.lane, s.cursor, s.admitted_bytes});
+  if (in_flight_) in_flight_->add(detail::in_flight::op{s.lane, s.cursor, s.admitted_bytes});
   for (detail::resource_state* state : s.orphans) detail::dispose(state);
   s.orphans.clear();
 }

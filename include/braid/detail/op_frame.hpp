@@ -72,9 +72,14 @@ template <class... Held>
 struct held_pack {
   std::tuple<Held...> each;
 
-  template <class Body>
-  void call(Body& body) const {
-    std::apply([&](const auto&... held) { std::apply(body, std::tuple_cat(held.views()...)); }, each);
+  /// With what the backend hands to every body (a native stream, or nothing) in front.
+  template <class Body, class... Native>
+  void call(Body& body, Native... native) const {
+    std::apply(
+        [&](const auto&... held) {
+          std::apply(body, std::tuple_cat(std::tuple<Native...>(native...), held.views()...));
+        },
+        each);
   }
   [[nodiscard]] std::array<touched, sizeof...(Held)> touches() const noexcept {
     return std::apply(
@@ -92,7 +97,8 @@ struct op_frame {
   Pack held;
   [[no_unique_address]] Body body;
 
-  void operator()(std::uint64_t cursor) noexcept {
+  template <class... Native>
+  void operator()(std::uint64_t cursor, Native... native) noexcept {
     failure_ptr why;
     if (home->needs_attention()) [[unlikely]]
       why = home->refuse(info(cursor), held.touches());
@@ -104,13 +110,19 @@ struct op_frame {
     if (!why) {
       try {
         const inside_body mark(label.name());
-        held.call(body);
+        held.call(body, native...);
       } catch (...) {
         why = home->fail(info(cursor), held.touches(), std::current_exception());
       }
       if (!why && home->needs_attention()) [[unlikely]]
         home->heal(held.touches());
     }
+    if constexpr (requires { body.finish(why); }) body.finish(why);
+  }
+
+  /// The op cannot run, whatever it reads: the device is gone.
+  void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
+    const failure_ptr why = home->fail(info(cursor), held.touches(), cause);
     if constexpr (requires { body.finish(why); }) body.finish(why);
   }
 

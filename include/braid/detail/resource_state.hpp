@@ -54,8 +54,10 @@ struct alignas(64) resource_state {
     }
     writer = by;
   }
-  /// Whether note_written() without a label would change nothing, and nothing asks for an early mark.
-  [[nodiscard]] bool is_quiet() const noexcept { return crossed == 0 && score == 0 && writer == nullptr; }
+  /// Whether note_written() would change nothing but the writer, and nothing asks for an early mark.
+  [[nodiscard]] bool is_quiet() const noexcept {
+    return crossed == 0 && score == 0 && (writer == nullptr || !writer->is_likely_shared());
+  }
   void note_crossed() noexcept {
     if (crossed != 0) return;
     crossed = 1;

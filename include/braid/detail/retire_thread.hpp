@@ -1,13 +1,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 #include "braid/detail/retired.hpp"
 #include "braid/detail/stamp.hpp"
@@ -32,8 +27,8 @@ class gate_keeper {
 /// destructors without any lock, so they may submit and retire.
 class retire_thread {
  public:
-  explicit retire_thread(gate_keeper& keeper) noexcept : keeper_(keeper) {}
-  ~retire_thread() { stop(); }
+  explicit retire_thread(gate_keeper& keeper);
+  ~retire_thread();
   retire_thread(const retire_thread&) = delete;
   retire_thread& operator=(const retire_thread&) = delete;
 
@@ -50,28 +45,8 @@ class retire_thread {
   void stop() noexcept;
 
  private:
-  struct item {
-    lane_id lane;
-    void* gate;
-    retired object;
-  };
-  void run();
-  bool pass();
-  void sort_in(std::vector<item>& arrived);
-
-  gate_keeper& keeper_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable drained_;
-  std::vector<item> inbox_;
-  std::uint64_t added_ = 0;
-  std::uint64_t destroyed_ = 0;
-  bool stop_ = false;
-  std::thread thread_;
-
-  // Of the thread alone.
-  std::map<lane_id, std::deque<item>> queues_;
-  std::uint64_t destroyed_now_ = 0;
+  struct state;
+  const std::unique_ptr<state> state_;
 };
 
 }  // namespace braid::detail

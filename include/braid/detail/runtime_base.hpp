@@ -123,6 +123,8 @@ class runtime_base {
   virtual void post(retired object) = 0;
   /// The last handle of a buffer is gone.
   virtual void release(buffer_core& dead) noexcept = 0;
+  /// Whether an op that was submitted may not have begun.
+  [[nodiscard]] virtual bool may_cancel() const noexcept = 0;
   /// The same for runtimes of one type.
   [[nodiscard]] virtual const void* kind() const noexcept = 0;
 

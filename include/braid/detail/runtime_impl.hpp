@@ -13,34 +13,30 @@ struct held_list {
   std::vector<touched> all;
   std::vector<view> views;
 
-  template <class Body>
-  void call(Body& body) const {
-    body(std::span<const view>(views));
+  template <class Body, class... Native>
+  void call(Body& body, Native... native) const {
+    body(native..., std::span<const view>(views));
   }
   [[nodiscard]] const std::vector<touched>& touches() const noexcept { return all; }
 };
-
-[[noreturn]] void throw_null_buffer();
-[[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
-[[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
-[[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);
-[[noreturn]] void throw_other_length(const char* what, const std::string& name, std::uint64_t has,
-                                     std::uint64_t given);
-[[noreturn]] void throw_overlapping(std::string_view name);
 
 }  // namespace detail
 
 template <runtime_backend B>
 basic_runtime<B>::basic_runtime(B backend, runtime_options options)
     : runtime_base(options.logger ? options.logger : logger::process()),
-      placement_(options.placement.value_or(settings::process().placed.value)),
-      deterministic_(options.deterministic.value_or(settings::process().deterministic.value)),
-      width_(options.streams.value_or(settings::process().max_streams.value)) {
+      placement_(options.placement.value_or(detail::process_defaults().placed)),
+      deterministic_(options.deterministic.value_or(detail::process_defaults().deterministic)),
+      width_(options.streams.value_or(detail::process_defaults().max_streams)) {
   if constexpr (requires { backend.useful_streams(); }) width_ = std::min(width_, backend.useful_streams());
-  auto memory = backend.memory();
-  auto staging = backend.staging();
-  pool_ = std::make_unique<detail::pool>(std::move(memory), pool_options_of(options));
-  staging_ = std::make_unique<detail::pool>(std::move(staging), pool_options_of(options));
+  if (options.memory) {
+    pools_.push_back(std::make_unique<detail::pool>(options.memory, pool_options_of(options)));
+  } else {
+    for (auto& memory : memories_of(backend)) {
+      pools_.push_back(std::make_unique<detail::pool>(std::move(memory), pool_options_of(options)));
+    }
+  }
+  staging_ = std::make_unique<detail::pool>(backend.staging(), pool_options_of(options));
   engine_ = std::make_unique<engine_type>(std::move(backend),
                                           multi_stream_options{.max_streams = options.streams,
                                                                .special_streams = {},
@@ -54,6 +50,16 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
 
 template <runtime_backend B>
 basic_runtime<B>::~basic_runtime() {
+  if constexpr (requires { engine_->backend().is_orphaned(); }) {
+    if (engine_->backend().is_orphaned()) {
+      // A child of fork() has neither the threads nor the device: there is nothing to finish.
+      (void)engine_.release();
+      for (auto& each : pools_) (void)each.release();
+      (void)staging_.release();
+      link_.close();
+      return;
+    }
+  }
   // While the engine finishes its work, what follows that work still finds the engine here.
   engine_.get_deleter()(engine_.get());
   (void)engine_.release();
@@ -63,7 +69,7 @@ basic_runtime<B>::~basic_runtime() {
 template <runtime_backend B>
 detail::pool_options basic_runtime<B>::pool_options_of(const runtime_options& options) {
   detail::pool_options made;
-  made.limit = options.memory_limit.value_or(settings::process().memory_limit.value);
+  made.limit = options.memory_limit.value_or(detail::process_defaults().memory_limit);
   made.deterministic = deterministic_;
   made.order = options.reuse.value_or(default_reuse_order);
   made.is_complete = [this](const detail::point& p) {
@@ -92,7 +98,7 @@ void basic_runtime<B>::wait_while(const std::atomic<std::uint32_t>& word, std::u
   if constexpr (requires { engine_->backend().help_while(word, old); }) {
     engine_->backend().help_while(word, old);
   } else {
-    engine_->wait_all();
+    if constexpr (requires { B::runs_bodies_when_asked; }) engine_->wait_all();
     word.wait(old, std::memory_order_acquire);
   }
 }
@@ -113,7 +119,7 @@ void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
   memory->is_owned.store(false, std::memory_order_relaxed);  // read by ops that fail, under their mutex
   if (needs_attention()) report_unasked(*memory);
   if (memory->is == detail::block::kind::adopted) release_adopted(dead, *memory);
-  pool_->give(memory);
+  memory->home->give(memory);
 }
 
 // The owner of adopted memory goes soon after the last op on it.
@@ -164,7 +170,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
     adopted_.emplace(begin, bytes);
   }
   try {
-    detail::block* memory = pool_->adopt(data, bytes);
+    detail::block* memory = pools_.front()->adopt(data, bytes);
     memory->name = name;
     memory->is_owned.store(true, std::memory_order_relaxed);
     made->owner = std::move(owner);
@@ -268,13 +274,14 @@ detail::block* basic_runtime<B>::take_block(detail::lane_id lane, std::uint64_t 
     if (!known) known.emplace(engine_->knowledge_of(lane));
     return (*known)->covers(p.lane, p.cursor);
   };
+  detail::pool& from = pool_of(lane);
   try {
-    return pool_->take(lane, bytes, is_ordered);
+    return from.take(lane, bytes, is_ordered);
   } catch (const out_of_memory&) {
     // What is still in use cannot be merged: wait for it, and try once more.
     engine_->wait_all();
-    (void)pool_->trim(std::numeric_limits<std::uint64_t>::max());
-    return pool_->take(lane, bytes, is_ordered);
+    (void)from.trim(std::numeric_limits<std::uint64_t>::max());
+    return from.take(lane, bytes, is_ordered);
   }
 }
 
@@ -293,6 +300,20 @@ detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t 
   if (taken == nullptr) throw out_of_memory(bytes, "staging", staging_->usage());
   taken->name = "staging";
   return taken;
+}
+
+template <runtime_backend B>
+memory_usage basic_runtime<B>::memory() const {
+  memory_usage sum = pools_.front()->usage();
+  for (std::size_t i = 1; i < pools_.size(); ++i) sum += pools_[i]->usage();
+  return sum;
+}
+
+template <runtime_backend B>
+std::uint64_t basic_runtime<B>::trim(std::uint64_t keep) {
+  std::uint64_t went = staging_->trim(0);
+  for (const auto& each : pools_) went += each->trim(keep / pools_.size());
+  return went;
 }
 
 // ---- Placement.
@@ -336,15 +357,18 @@ stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
   }
   if (is_fine_grained && !before.empty()) return engine_->id_of(before.front().lane());
   for (const detail::op_point p : before) {
-    if (engine_->cursor_of(p.lane()) == p.cursor()) return engine_->id_of(p.lane());
+    if (engine_->cursor_of(p.lane()) != p.cursor()) continue;
+    if (const stream_id behind = engine_->id_of(p.lane()); may_place(behind)) return behind;
   }
   // relaxed: a hint, and a lost update does no harm
   const std::uint32_t next = rotation_.load(std::memory_order_relaxed);
   std::uint32_t chosen = next;
   const bool looks = !deterministic_ && !is_fine_grained;
   std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
+  for (std::uint32_t i = 0; i < width_ && !may_place(stream_id{chosen}); ++i) chosen = (chosen + 1) % width_;
   for (std::uint32_t i = 0; looks && i < std::min(width_, 4U) && shortest != 0; ++i) {
     const std::uint32_t candidate = (next + i) % width_;
+    if (!may_place(stream_id{candidate})) continue;
     const std::uint64_t length = length_of(stream_id{candidate});
     if (length >= shortest) continue;
     shortest = length;
@@ -380,7 +404,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
       [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
       held.each);
   const detail::op_point op = launch(id, lane, text, std::forward<Body>(body), std::move(held), bound);
-  (note(args, op), ...);
+  (note_use(args, op), ...);
   return {link_, op};
 }
 
@@ -416,200 +440,17 @@ template <runtime_backend B>
 template <class Body, class Pack>
 detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
                                           Body&& body, Pack held, std::span<const binding> bound) {
-  if constexpr (requires { engine_->backend().throttle(engine_->stream_of(lane)); }) {
-    engine_->backend().throttle(engine_->stream_of(lane));
+  if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
+    engine_->backend().admit(engine_->stream_of(lane));
   }
   detail::label_ref label = detail::label_ref::of(text);
-  auto guard = [&] {
-    if constexpr (point_backend<B>) {
-      return engine_->resolve(id, bound);  // points need no marks: there is nothing to learn
-    } else {
-      op_label* lasting = label.lasting();
-      return lasting != nullptr ? engine_->resolve(id, *lasting, bound) : engine_->resolve(id, bound);
-    }
-  }();
+  // Points need no marks: there is nothing to learn.
+  auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
   using frame = detail::op_frame<std::decay_t<Body>, Pack>;
   engine_->backend().launch(guard.current(), guard.cursor(),
                             frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
                                   std::move(held), std::forward<Body>(body)});
   return detail::op_point(lane, guard.cursor());
-}
-
-namespace detail {
-
-template <class T>
-struct read_body {
-  std::shared_ptr<future_state<std::vector<T>>> to;
-  void operator()(std::span<const T> from) { to->prepare().assign(from.begin(), from.end()); }
-  void finish(const failure_ptr& why) noexcept {
-    if (!why) return to->set_ready();
-    to->set_failure(why);
-  }
-};
-
-template <class T>
-struct read_into_body {
-  std::shared_ptr<future_state<void>> state;
-  std::span<T> to;
-  void operator()(std::span<const T> from) { std::copy(from.begin(), from.end(), to.begin()); }
-  void finish(const failure_ptr& why) noexcept {
-    if (!why) {
-      (void)state->prepare();
-      return state->set_ready();
-    }
-    state->set_failure(why);
-  }
-};
-
-/// Of a copy from another runtime, whose failures are kept there.
-template <class T>
-struct copy_body {
-  runtime_base* home;
-  held_buffer<const T, access::read> from;
-  [[nodiscard]] failure_ptr refuse() const {
-    const byte_range r = from.range();
-    return home->needs_attention() ? home->failure_of(*from.memory, r.offset, r.end()) : nullptr;
-  }
-  void operator()(std::span<T> to) const { std::copy(from.data, from.data + from.count, to.begin()); }
-};
-
-}  // namespace detail
-
-template <runtime_backend B>
-template <element T>
-future<std::vector<T>> basic_runtime<B>::read(const buffer_slice<T>& from) {
-  auto state = std::make_shared<detail::future_state<std::vector<T>>>(link_, detail::op_point{});
-  const submission s = submit("read", braid::read(from), detail::read_body<T>{state});
-  state->come_from(s.op());
-  return future<std::vector<T>>(std::move(state));
-}
-
-template <runtime_backend B>
-template <element T>
-future<void> basic_runtime<B>::read(const buffer_slice<T>& from, std::span<T> to) {
-  expect_ours(from.handle().get());
-  if (from.size() != to.size()) {
-    detail::throw_other_length("read()", from.handle()->name, from.size(), to.size());
-  }
-  auto state = std::make_shared<detail::future_state<void>>(link_, detail::op_point{});
-  const submission s = submit("read", braid::read(from), detail::read_into_body<T>{state, to});
-  state->come_from(s.op());
-  return future<void>(std::move(state));
-}
-
-template <runtime_backend B>
-template <element T>
-submission basic_runtime<B>::write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from) {
-  expect_ours(to.handle().get());
-  if (from.size() != to.size()) {
-    detail::throw_other_length("write()", to.handle()->name, to.size(), from.size());
-  }
-  if (detail::running_body != nullptr) expect_outside_body("write()");
-  const auto target = braid::write(to);
-  check(target);
-  detail::op_point before[2];
-  detail::op_point* end = before;
-  add_points(target, end);
-  const stream_id id = place({before, end});
-  const detail::lane_id lane = engine_->lane_of(id);
-  // The op reads the stage, so that the stage keeps the op in its history and nobody writes to it before.
-  detail::block* stage = take_stage(lane, from.size_bytes());
-  const auto give_back = [this](detail::block* b) { staging_->give(b); };
-  const std::unique_ptr<detail::block, decltype(give_back)> at_exit(stage, give_back);
-  if (!from.empty()) std::memcpy(stage->data, from.data(), from.size_bytes());
-  look_at_order(target);
-  scratch_blocks<0> none{*this};
-  const auto sink = hold(none, lane, target);
-  const detail::held_buffer<const T, access::read> source{
-      stage, reinterpret_cast<const T*>(stage->data), from.size(), {}};
-  const binding bound[] = {bind(target, sink), source.bind(!from.empty())};
-  const auto body = [](std::span<T> x, std::span<const T> s) { std::copy(s.begin(), s.end(), x.begin()); };
-  const detail::op_point op = launch(
-      id, lane, "write", body,
-      detail::held_pack<std::decay_t<decltype(sink)>, std::decay_t<decltype(source)>>{{sink, source}}, bound);
-  note(target, op);
-  return {link_, op};
-}
-
-template <runtime_backend B>
-template <element T, class Owner>
-submission basic_runtime<B>::write_from(const buffer_slice<T>& to, Owner owner) {
-  const std::span<const T> from(std::as_const(owner));
-  expect_ours(to.handle().get());
-  if (from.size() != to.size()) {
-    detail::throw_other_length("write_from()", to.handle()->name, to.size(), from.size());
-  }
-  return submit("write", braid::write(to), [owner = std::move(owner)](std::span<T> x) {
-    const std::span<const T> kept(owner);
-    std::copy(kept.begin(), kept.end(), x.begin());
-  });
-}
-
-template <runtime_backend B>
-template <element T>
-submission basic_runtime<B>::copy(const buffer_slice<T>& to,
-                                  const buffer_slice<std::type_identity_t<T>>& from) {
-  expect_ours(to.handle().get());
-  if (!from.handle()) detail::throw_null_buffer();
-  if (from.size() != to.size()) {
-    detail::throw_other_length("copy()", to.handle()->name, to.size(), from.size());
-  }
-  if (!(from.handle()->runtime == link_)) {
-    detail::runtime_base* other = from.handle()->runtime.get();
-    if (other == nullptr || other->kind() != kind()) {
-      detail::throw_foreign_buffer(*from.handle().get(), other == nullptr);
-    }
-    return copy_between(static_cast<basic_runtime&>(*other), to, from);
-  }
-  return submit("copy", braid::read(from), braid::write(to),
-                [](std::span<const T> s, std::span<T> x) { std::copy(s.begin(), s.end(), x.begin()); });
-}
-
-template <runtime_backend B>
-auto basic_runtime<B>::event_behind(typename engine_type::guard& op) -> typename B::event {
-  if constexpr (requires { engine_->backend().event_of(op.current(), op.cursor()); }) {
-    return engine_->backend().event_of(op.current(), op.cursor());
-  } else {
-    return engine_->backend().flush(op.current());
-  }
-}
-
-// On the source's side an op that reads the source stays open while the copy is submitted here: nobody can
-// write to the source in between. The copy waits for that op's event, and its own event is noted with the
-// source, so that whoever writes there next waits for the copy.
-template <runtime_backend B>
-template <element T>
-submission basic_runtime<B>::copy_between(basic_runtime& other, const buffer_slice<T>& to,
-                                          const buffer_slice<T>& from) {
-  static std::mutex one_at_a_time;  // two copies in opposite directions would wait for each other
-  const auto source = braid::read(from);
-  const auto target = braid::write(to);
-  if (detail::running_body != nullptr) expect_outside_body("copy()");
-  other.check(source);
-  check(target);
-  const stream_id aside = stream_id::special(0);
-  const detail::lane_id other_lane = other.engine_->lane_of(aside);
-  scratch_blocks<0> none{*this};
-  const auto held = other.hold(none, other_lane, source);
-  detail::op_point before[2];
-  detail::op_point* end = before;
-  add_points(target, end);
-  const stream_id id = place({before, end});
-  const detail::lane_id lane = engine_->lane_of(id);
-  look_at_order(source);
-  look_at_order(target);
-  const auto sink = hold(none, lane, target);
-  const binding reads = bind(source, held);
-  const binding writes = bind(target, sink);
-  const std::scoped_lock lock(one_at_a_time);
-  auto guard = other.engine_->resolve(aside, std::span<const binding>(&reads, 1));
-  engine_->note(writes, other.event_behind(guard));
-  using pack = detail::held_pack<std::decay_t<decltype(sink)>>;
-  const detail::op_point op = launch(id, lane, "copy", detail::copy_body<T>{&other, held}, pack{{sink}},
-                                     std::span<const binding>(&writes, 1));
-  other.engine_->note_inside_guard(reads, engine_->backend().flush(engine_->stream_of(lane)));
-  note(target, op);
-  return {link_, op};
 }
 
 }  // namespace braid

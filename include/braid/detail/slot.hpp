@@ -113,6 +113,7 @@ struct slot final : open_op {
     stream_id id;
   };
   std::vector<id_run> ids;  // which id the ops from a cursor on were given to
+  std::atomic<bool> has_many_ids{false};
   counter marks_recorded, marks_early;
   std::atomic<std::uint64_t> marked{0};  // the newest mark's cursor
 
@@ -171,6 +172,7 @@ struct slot final : open_op {
     if (ids.back().id == id) return;
     if (ids.size() == most) ids.erase(ids.begin() + 1);  // an old op may be named by a neighbour's id
     ids.push_back({at, id});
+    has_many_ids.store(true, std::memory_order_relaxed);  // published with the first op of the new id
   }
 };
 

@@ -20,6 +20,18 @@
 
 namespace braid::detail {
 
+/// std::popcount() is a call into a library where the compiler may not use the instruction.
+constexpr unsigned count_bits(std::uint64_t x) noexcept {
+#ifdef __POPCNT__
+  return static_cast<unsigned>(std::popcount(x));
+#else
+  x -= x >> 1 & 0x5555'5555'5555'5555U;
+  x = (x & 0x3333'3333'3333'3333U) + (x >> 2 & 0x3333'3333'3333'3333U);
+  x = (x + (x >> 4)) & 0x0f0f'0f0f'0f0f'0f0fU;
+  return static_cast<unsigned>(x * 0x0101'0101'0101'0101U >> 56);
+#endif
+}
+
 /// The number of a slot in the order of first use: dense, so that up to 64 used slots are told apart
 /// exactly however large the pool is. Foreign accesses (see multi_stream::note) have lanes of their own.
 enum class lane_id : std::uint32_t {};
@@ -153,11 +165,11 @@ inline const clock_entry* stamp::find(lane_id lane) const noexcept {
   const unsigned place = index_of(lane) % clock::places;
   if (!is_foreign(lane)) {
     if ((occupied_ >> place & 1) == 0) return nullptr;
-    return data() + std::popcount(occupied_ & ((std::uint64_t{1} << place) - 1));
+    return data() + count_bits(occupied_ & ((std::uint64_t{1} << place) - 1));
   }
   const unsigned foreign_place = index_of(lane) % clock::foreign_places;
   if ((foreign_ >> foreign_place & 1) == 0) return nullptr;
-  return data() + std::popcount(occupied_) + std::popcount(foreign_ & ((1U << foreign_place) - 1));
+  return data() + count_bits(occupied_) + count_bits(foreign_ & ((1U << foreign_place) - 1));
 }
 
 /// Makes the stamps of one slot and takes them back. Made from by one thread at a time (the holder of

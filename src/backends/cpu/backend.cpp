@@ -1,5 +1,7 @@
 #include "braid/cpu.hpp"
+
 #include "braid/detail/cores.hpp"
+#include "braid/settings.hpp"
 
 namespace braid::cpu {
 

@@ -1,0 +1,260 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "braid/backend.hpp"
+#include "braid/error.hpp"
+#include "braid/memory.hpp"
+#include "braid/runtime.hpp"
+
+// NVIDIA GPUs.
+//
+//   braid::cuda::runtime rt;
+//   auto x = rt.make_buffer<float>(n, "x");
+//   rt.fill(x, 1.0F);
+//   rt.submit("scale", read_write(x), [](cudaStream_t stream, std::span<float> x) {
+//     scale<<<blocks, threads, 0, stream>>>(x.data(), x.size());
+//     braid::cuda::check(cudaGetLastError());
+//   });
+//   std::vector<float> host = rt.read(x).get();
+//
+// A body is called inside submit() and puts its work on the stream that it is given; the spans are device
+// memory. Kernels, cuBLAS, cuSOLVER, CUB and copies work there as they do elsewhere. A body that throws has
+// failed, also if part of its work is on the stream.
+//
+// The driver is opened when the first runtime is made. This header needs no header of CUDA's.
+
+struct CUstream_st;
+struct CUevent_st;
+
+namespace braid::cuda {
+
+using native_stream = CUstream_st*;  ///< a cudaStream_t, a CUstream
+using native_event = CUevent_st*;    ///< a cudaEvent_t, a CUevent
+
+/// A call of the driver failed.
+class error : public execution_error {
+ public:
+  error(int code, const std::string& text) : execution_error(text), code_(code) {}
+  [[nodiscard]] int code() const noexcept { return code_; }  ///< a CUresult or cudaError_t
+
+ private:
+  int code_;
+};
+
+/// A kernel faulted, or the device fell over: no op on it can run any more, in this process. The text names
+/// the ops that were in flight; one of them did it.
+class device_lost : public error {
+ public:
+  using error::error;
+};
+
+/// Throws `error` unless the code is that of success: check(cudaGetLastError()).
+template <class Code>
+void check(Code code) {
+  if (static_cast<int>(code) != 0) throw error(static_cast<int>(code), cudaGetErrorString(code));
+}
+
+struct device_info {
+  int ordinal = 0;
+  std::string name;
+  std::uint64_t memory = 0;  ///< bytes
+  unsigned multiprocessors = 0;
+};
+/// The devices of this machine. Throws usage_error(no_device), with the reason, if there is no driver.
+std::vector<device_info> devices();
+
+namespace detail {
+
+class shared_state;
+struct stream_state;
+
+/// Of a stream: what each op looks at.
+struct hot_state {
+  native_stream native = nullptr;  // null: made of a device that was lost
+  void* context = nullptr;
+  int (*get_current)(void** context) = nullptr;       // of the driver
+  const std::atomic<std::uint32_t>* watch = nullptr;  // 0: neither lost nor forked, and no ranges are wanted
+  bool is_adopted = false;
+  // The last ops, for whoever has to say which were in flight: written by the holder of the stream's slot.
+  static constexpr std::uint64_t remembered = 32;
+  std::atomic<std::uint64_t> handed{0};  // ops whose bodies have returned
+  std::array<std::atomic<const op_label*>, remembered> labels{};
+
+  [[nodiscard]] bool is_plain() const noexcept {
+    void* now = nullptr;
+    // relaxed: an op that is being given when the device is lost is in flight
+    return watch->load(std::memory_order_relaxed) == 0 && get_current(&now) == 0 && now == context;
+  }
+};
+
+hot_state& hot(stream_state& s) noexcept;
+void* attachment(native_stream stream, const void* key, void* (*make)(native_stream), void (*destroy)(void*));
+}  // namespace detail
+
+class stream {
+ public:
+  stream(stream&& other) noexcept : state_(std::exchange(other.state_, nullptr)), hot_(other.hot_) {}
+  stream& operator=(stream&& other) noexcept {
+    std::swap(state_, other.state_);
+    std::swap(hot_, other.hot_);
+    return *this;
+  }
+  ~stream();
+  [[nodiscard]] native_stream native() const noexcept { return hot_->native; }
+
+ private:
+  friend class backend;
+  explicit stream(detail::stream_state* state) noexcept : state_(state), hot_(&detail::hot(*state)) {}
+  detail::stream_state* state_;
+  detail::hot_state* hot_;
+};
+
+/// Goes back to the pool of its stream at its end; one that was adopted is left alone. One of record() or of
+/// runtime::last_write() may outlive its runtime.
+class event {
+ public:
+  event(event&& other) noexcept
+      : home_(std::exchange(other.home_, nullptr)),
+        native_(other.native_),
+        covers_(other.covers_),
+        kept_(std::move(other.kept_)) {}
+  event& operator=(event&& other) noexcept {
+    std::swap(home_, other.home_);
+    std::swap(native_, other.native_);
+    std::swap(covers_, other.covers_);
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~event();
+  [[nodiscard]] native_event native() const noexcept { return native_; }
+
+ private:
+  friend class backend;
+  event(detail::stream_state* home, native_event native, std::uint64_t covers) noexcept
+      : home_(home), native_(native), covers_(covers) {}
+  detail::stream_state* home_;  // null: adopted
+  native_event native_;
+  std::uint64_t covers_;  // ops of the stream that come before it, at least
+  std::shared_ptr<detail::shared_state> kept_;
+};
+
+/// What braid's own copies and fills do.
+class mover {
+ public:
+  explicit mover(native_stream on) noexcept : on_(on) {}
+  void copy(void* to, const void* from, std::uint64_t bytes) const;
+  template <class T>
+  void fill(std::span<T> to, const T& value) const {
+    fill_bytes(to.data(), &value, sizeof(T), to.size());
+  }
+
+ private:
+  void fill_bytes(void* to, const void* value, std::size_t size, std::uint64_t count) const;
+  native_stream on_;
+};
+
+class backend {
+ public:
+  using stream = cuda::stream;
+  using event = cuda::event;
+  using native_stream = cuda::native_stream;
+  using mover = cuda::mover;
+
+  /// A wait costs the host no more than to ask whether there is a need for it.
+  static constexpr bool asks_as_dearly_as_it_waits = true;
+
+  /// devices, priorities and nvtx are looked at. Throws usage_error(no_device) where there is none.
+  explicit backend(const runtime_options& options = {});
+
+  stream create_stream() { return create_stream(stream_id{0}); }
+  stream create_stream(stream_id id);
+  event flush(stream& s);
+  void flush_again(stream& s, event& e);
+  void wait_event(stream& s, const event& e);
+  void wait_event_sync(const event& e);
+  bool is_complete(const event& e);
+
+  // Of others.
+  /// A stream that braid did not make and will not destroy; for runtime::adopt().
+  [[nodiscard]] stream adopt(native_stream native);
+  /// An event behind what the stream was given so far.
+  [[nodiscard]] event record(stream& s);
+  /// An event that braid did not make: it has to stay, as it was recorded, until what waits for it is over.
+  [[nodiscard]] static event adopt(native_event native) noexcept { return {nullptr, native, 0}; }
+
+  // What a runtime needs.
+  template <class F>
+  void launch(stream& s, std::uint64_t cursor, F&& f) {
+    detail::hot_state& of = *s.hot_;
+    // relaxed: published by `handed`
+    of.labels[cursor % detail::hot_state::remembered].store(f.label.lasting(), std::memory_order_relaxed);
+    if (of.is_plain()) [[likely]] {
+      f(cursor, of.native);
+    } else {
+      const inside op(*s.state_, f.label.lasting());
+      op.failure ? f.give_up(cursor, op.failure) : f(cursor, of.native);
+    }
+    of.handed.store(cursor, std::memory_order_release);  // pairs with flush()
+  }
+  /// Throws if the stream is being captured, or this process is a child of the one that opened the device.
+  void admit(const stream& s) const {
+    if (s.hot_->is_adopted || s.hot_->watch->load(std::memory_order_relaxed) != 0) [[unlikely]]
+      admit_slowly(s);
+  }
+  [[nodiscard]] event event_of(stream& s, std::uint64_t) { return record(s); }
+  [[nodiscard]] std::vector<std::shared_ptr<memory_source>> memories() const;
+  [[nodiscard]] std::shared_ptr<memory_source> memory() const { return memories().front(); }
+  [[nodiscard]] std::shared_ptr<memory_source> staging() const;
+  [[nodiscard]] std::size_t device_of(const stream& s) const noexcept;
+  [[nodiscard]] bool is_reachable(const void* p) const noexcept;
+  [[nodiscard]] std::exception_ptr failure() const noexcept;
+  /// Whether this process is a child of the one that opened the device: nothing of it can be used.
+  [[nodiscard]] bool is_orphaned() const noexcept;
+  /// How many events there are. Grows to what is in use at once, then stays.
+  [[nodiscard]] std::uint64_t events_made() const noexcept;
+
+ private:
+  /// The device is current and, if asked for, a range of NVTX is open.
+  struct inside {
+    inside(detail::stream_state& s, const op_label* label);
+    ~inside();
+    inside(const inside&) = delete;
+    inside& operator=(const inside&) = delete;
+    std::exception_ptr failure;
+    detail::stream_state& state;
+    void* before = nullptr;  // the context to go back to; null: ours stays
+    bool has_range = false;
+  };
+  void admit_slowly(const stream& s) const;
+
+  std::shared_ptr<detail::shared_state> state_;
+};
+
+static_assert(event_stream_backend<backend> && runtime_backend<backend>);
+
+/// Memory by cuMemAllocAsync, for runtime_options::memory. Blocks are made and freed on a stream of its own.
+std::shared_ptr<memory_source> async_source(int device = 0);
+
+using options = runtime_options;
+using runtime = basic_runtime<backend>;
+
+}  // namespace braid::cuda
+
+namespace braid {
+
+// Compiled once, in the library.
+extern template class multi_stream<cuda::backend>;
+extern template class basic_runtime<cuda::backend>;
+
+}  // namespace braid

@@ -1,0 +1,230 @@
+#include <algorithm>
+
+#include "braid/settings.hpp"
+#include "nvtx.hpp"
+#include "state.hpp"
+
+namespace braid::cuda {
+
+// ---- Streams and events.
+
+stream::~stream() {
+  if (state_ != nullptr) state_->close();
+}
+
+event::~event() {
+  if (home_ != nullptr) home_->give_event(native_);
+}
+
+// ---- The backend.
+
+namespace {
+
+std::vector<int> devices_of(const runtime_options& with) {
+  return with.devices.empty() ? std::vector<int>{0} : with.devices;
+}
+
+}  // namespace
+
+backend::backend(const runtime_options& with)
+    : state_(std::make_shared<detail::shared_state>(devices_of(with), with.priorities,
+                                                    with.nvtx.value_or(settings::process().nvtx.value))) {}
+
+stream backend::create_stream(stream_id id) {
+  const auto& devices = state_->devices();
+  const std::size_t index = id.is_special() ? 0 : id.value % devices.size();
+  const detail::device& d = devices[index];
+  const detail::current_context current(d.context);
+  const detail::relaxed_capture relaxed;
+  CUstream made = nullptr;
+  const int priority = id.is_special() ? d.lowest_priority : state_->priority_of(d, id.value);
+  state_->expect_or_lost("cuStreamCreateWithPriority",
+                         state_->cu().cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority));
+  return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, made, false)));
+}
+
+stream backend::adopt(native_stream native) {
+  CUcontext context = nullptr;
+  state_->expect("cuStreamGetCtx", state_->cu().cuStreamGetCtx(native, &context));
+  const auto& devices = state_->devices();
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const detail::device& d) { return d.context == context; });
+  if (found == devices.end()) {
+    throw usage_error(
+        misuse::no_device,
+        "the CUDA stream to adopt belongs to a device or context that this runtime does not use");
+  }
+  const auto index = static_cast<std::size_t>(found - devices.begin());
+  return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, native, true)));
+}
+
+event backend::flush(stream& s) {
+  event made(s.state_, s.state_->take_event(), 0);
+  flush_again(s, made);
+  return made;
+}
+
+void backend::flush_again(stream& s, event& e) {
+  e.covers_ = s.hot_->handed.load(std::memory_order_acquire);  // before it is recorded; pairs with launch()
+  if (!state_->is_lost()) {
+    state_->expect_or_lost("cuEventRecord", state_->cu().cuEventRecord(e.native_, s.hot_->native));
+  }
+}
+
+event backend::record(stream& s) {
+  event made = flush(s);
+  made.kept_ = state_;
+  return made;
+}
+
+void backend::wait_event(stream& s, const event& e) {
+  if (state_->is_lost()) return;
+  state_->expect_or_lost("cuStreamWaitEvent", state_->cu().cuStreamWaitEvent(s.hot_->native, e.native_, 0));
+}
+
+namespace {
+
+void note_complete(detail::stream_state* home, std::uint64_t covers) noexcept {
+  if (home == nullptr) return;
+  std::uint64_t seen = home->completed.load(std::memory_order_relaxed);
+  while (seen < covers && !home->completed.compare_exchange_weak(seen, covers, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void backend::wait_event_sync(const event& e) {
+  if (const auto why = state_->failure()) std::rethrow_exception(why);
+  if (state_->is_orphaned()) return;
+  const detail::relaxed_capture relaxed;
+  const CUresult code = state_->cu().cuEventSynchronize(e.native_);
+  if (code == CUDA_ERROR_DEINITIALIZED) return;  // the process ends, the driver has gone before us
+  state_->expect("cuEventSynchronize", code);
+  note_complete(e.home_, e.covers_);
+}
+
+bool backend::is_complete(const event& e) {
+  if (const auto why = state_->failure()) std::rethrow_exception(why);
+  if (state_->is_orphaned()) return true;
+  const detail::relaxed_capture relaxed;
+  const CUresult code = state_->cu().cuEventQuery(e.native_);
+  if (code == CUDA_ERROR_NOT_READY) return false;
+  if (code == CUDA_ERROR_DEINITIALIZED) return true;
+  state_->expect("cuEventQuery", code);
+  note_complete(e.home_, e.covers_);
+  return true;
+}
+
+// ---- What a runtime needs.
+
+void backend::admit_slowly(const stream& s) const {
+  if (state_->is_orphaned()) state_->expect("submit", CUDA_ERROR_NOT_INITIALIZED);
+  if (!s.hot_->is_adopted) return;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (state_->cu().cuStreamIsCapturing(s.hot_->native, &status) != CUDA_SUCCESS ||
+      status == CU_STREAM_CAPTURE_STATUS_NONE) {
+    return;
+  }
+  throw usage_error(misuse::capturing,
+                    "a submit to a CUDA stream that is being captured: end the capture first, or submit to "
+                    "another stream; what braid inserts has no place in the program's graph");
+}
+
+backend::inside::inside(detail::stream_state& s, const op_label* label)
+    : failure(s.home.failure()), state(s) {
+  const auto& cu = s.home.cu();
+  CUcontext now = nullptr;
+  (void)cu.cuCtxGetCurrent(&now);
+  if (now != s.context) {
+    before = now;
+    (void)cu.cuCtxSetCurrent(s.native_context());
+  }
+  if ((s.home.watch.load(std::memory_order_relaxed) & detail::shared_state::ranges) != 0) {
+    has_range = true;
+    detail::push_range(label != nullptr ? label->name().c_str() : "op");
+  }
+}
+
+backend::inside::~inside() {
+  if (has_range) detail::pop_range();
+  if (before != nullptr) (void)state.home.cu().cuCtxSetCurrent(static_cast<CUcontext>(before));
+}
+
+std::size_t backend::device_of(const stream& s) const noexcept {
+  return s.state_->device_index;
+}
+
+bool backend::is_reachable(const void* p) const noexcept {
+  // Asked for several attributes the driver does not call it an error if it does not know the memory.
+  unsigned type = 0;
+  void* values[] = {&type};
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+  return p != nullptr &&
+         state_->cu().cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(p)) ==
+             CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_HOST;
+}
+
+std::exception_ptr backend::failure() const noexcept {
+  return state_->failure();
+}
+
+bool backend::is_orphaned() const noexcept {
+  return state_->is_orphaned();
+}
+
+std::uint64_t backend::events_made() const noexcept {
+  return state_->events.load(std::memory_order_relaxed);
+}
+
+// ---- Moving bytes.
+
+void mover::copy(void* to, const void* from, std::uint64_t bytes) const {
+  if (bytes == 0) return;
+  detail::expect("cuMemcpyAsync",
+                 detail::driver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
+                                                reinterpret_cast<CUdeviceptr>(from), bytes, on_));
+}
+
+// The driver fills with 1, 2 or 4 bytes. Wider values are set word by word, with the value's size as the
+// distance, in a first part; the rest is copied from there, twice as much each time.
+void mover::fill_bytes(void* to, const void* value, std::size_t size, std::uint64_t count) const {
+  if (count == 0) return;
+  const auto& cu = detail::driver();
+  const auto begin = reinterpret_cast<CUdeviceptr>(to);
+  const auto* bytes = static_cast<const unsigned char*>(value);
+  const auto part = [&](std::size_t at, std::size_t width) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes + at, width);
+    return word;
+  };
+  const std::size_t word = size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
+  bool is_uniform = true;
+  for (std::size_t at = word; at < size; at += word)
+    is_uniform = is_uniform && part(at, word) == part(0, word);
+  if (is_uniform) {
+    const std::uint64_t words = count * (size / word);
+    const std::uint32_t first = part(0, word);
+    return detail::expect("cuMemsetAsync",
+                          word == 4 ? cu.cuMemsetD32Async(begin, first, words, on_)
+                          : word == 2
+                              ? cu.cuMemsetD16Async(begin, static_cast<std::uint16_t>(first), words, on_)
+                              : cu.cuMemsetD8Async(begin, static_cast<unsigned char>(first), words, on_));
+  }
+  std::uint64_t done = std::min<std::uint64_t>(count, 4096);
+  for (std::size_t at = 0; at < size; at += word) {
+    const std::uint32_t each = part(at, word);
+    detail::expect(
+        "cuMemsetD2DAsync",
+        word == 4   ? cu.cuMemsetD2D32Async(begin + at, size, each, 1, done, on_)
+        : word == 2 ? cu.cuMemsetD2D16Async(begin + at, size, static_cast<std::uint16_t>(each), 1, done, on_)
+                    : cu.cuMemsetD2D8Async(begin + at, size, static_cast<unsigned char>(each), 1, done, on_));
+  }
+  while (done < count) {
+    const std::uint64_t more = std::min(done, count - done);
+    detail::expect("cuMemcpyAsync", cu.cuMemcpyAsync(begin + done * size, begin, more * size, on_));
+    done += more;
+  }
+}
+
+}  // namespace braid::cuda

@@ -1,0 +1,245 @@
+#include "state.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <shared_mutex>
+
+namespace braid::cuda::detail {
+
+namespace {
+
+// All that are alive, for a child of fork() to tell them that they are not its own.
+struct alive {
+  std::mutex mutex;
+  std::vector<shared_state*> all;
+};
+alive& states() {
+  static alive* it = [] {
+    // Without memory for it a child is not recognised.
+    (void)pthread_atfork([] { states().mutex.lock(); }, [] { states().mutex.unlock(); },
+                         [] {
+                           for (shared_state* s : states().all) {
+                             s->watch.fetch_or(shared_state::forked, std::memory_order_relaxed);
+                           }
+                           states().mutex.unlock();
+                         });
+    return new alive;  // for good: runtimes may go after statics do
+  }();
+  return *it;
+}
+
+// Which stream_state a native stream belongs to, for attachment().
+struct registry {
+  std::shared_mutex mutex;
+  std::map<CUstream, stream_state*> streams;
+};
+registry& all_streams() {
+  static registry* it = new registry;  // for good: runtimes may go after statics do
+  return *it;
+}
+
+device open_device(const driver_functions& cu, int ordinal) {
+  int count = 0;
+  expect("cuDeviceGetCount", cu.cuDeviceGetCount(&count));
+  if (ordinal < 0 || ordinal >= count) {
+    throw usage_error(
+        misuse::no_device,
+        fmt::format("there is no CUDA device {}: this machine has {}, numbered from 0", ordinal, count));
+  }
+  device d;
+  d.ordinal = ordinal;
+  expect("cuDeviceGet", cu.cuDeviceGet(&d.handle, ordinal));
+  const relaxed_capture relaxed;
+  expect("cuDevicePrimaryCtxRetain", cu.cuDevicePrimaryCtxRetain(&d.context, d.handle));
+  const current_context current(d.context);
+  (void)cu.cuCtxGetStreamPriorityRange(&d.lowest_priority, &d.highest_priority);
+  return d;
+}
+
+}  // namespace
+
+shared_state::shared_state(std::span<const int> ordinals, std::vector<int> priorities, bool nvtx)
+    : watch(nvtx ? std::uint32_t{ranges} : 0), cu_(driver()), priorities_(std::move(priorities)) {
+  for (const int ordinal : ordinals) devices_.push_back(open_device(cu_, ordinal));
+  for (const device& d : devices_) {
+    for (const device& peer : devices_) {
+      int can = 0;
+      if (d.handle == peer.handle || cu_.cuDeviceCanAccessPeer(&can, d.handle, peer.handle) != CUDA_SUCCESS ||
+          can == 0) {
+        continue;
+      }
+      const current_context current(d.context);
+      (void)cu_.cuCtxEnablePeerAccess(peer.context, 0);  // may be enabled already
+    }
+  }
+  const std::scoped_lock lock(states().mutex);
+  states().all.push_back(this);
+}
+
+shared_state::~shared_state() {
+  {
+    const std::scoped_lock lock(states().mutex);
+    std::erase(states().all, this);
+  }
+  streams_.clear();
+  if (is_orphaned()) return;
+  for (const device& d : devices_) (void)cu_.cuDevicePrimaryCtxRelease(d.handle);
+}
+
+int shared_state::priority_of(const device& d, std::uint64_t stream) const noexcept {
+  if (priorities_.empty()) return d.lowest_priority;
+  return std::clamp(priorities_[stream % priorities_.size()], d.highest_priority, d.lowest_priority);
+}
+
+bool shared_state::is_orphaned() const noexcept {
+  return (watch.load(std::memory_order_relaxed) & forked) != 0;
+}
+
+std::exception_ptr shared_state::failure() const noexcept {
+  if (!is_lost()) [[likely]]
+    return nullptr;
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
+  stream_state& s = *made;
+  {
+    const std::scoped_lock lock(mutex_);
+    streams_.push_back(std::move(made));
+  }
+  registry& all = all_streams();
+  const std::scoped_lock lock(all.mutex);
+  all.streams[s.native] = &s;
+  return s;
+}
+
+std::string shared_state::ops_in_flight() const {
+  std::string text;
+  for (const auto& s : streams_) {
+    // An op whose body is running counts: `handed` is raised behind it.
+    const std::uint64_t last = s->handed.load(std::memory_order_acquire) + 1;
+    const std::uint64_t first = s->completed.load(std::memory_order_relaxed) + 1;
+    const std::uint64_t from = last > stream_state::remembered ? last - stream_state::remembered + 1 : 1;
+    if (first < from && first <= last)
+      text += fmt::format("{}{} older ops", text.empty() ? "" : ", ", from - first);
+    for (std::uint64_t cursor = std::max(first, from); cursor <= last; ++cursor) {
+      const op_label* label = s->labels[cursor % stream_state::remembered].load(std::memory_order_relaxed);
+      if (label != nullptr) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", label->name());
+    }
+  }
+  return text.empty() ? "none of braid's" : text;
+}
+
+void shared_state::fail(const char* call, CUresult code) {
+  if (is_orphaned()) {
+    throw usage_error(
+        misuse::forked,
+        "a CUDA runtime was used in a child of the process that made it: a device cannot be used "
+        "across fork(); make the runtime in the child, before which no runtime may be made in the "
+        "parent, or start the child with exec");
+  }
+  note_lost(call, code);
+  if (const auto why = failure()) std::rethrow_exception(why);
+  throw error(static_cast<int>(code), text_of(call, code));
+}
+
+void shared_state::note_lost(const char* call, CUresult code) {
+  if (!detail::is_lost(code)) return;
+  const std::scoped_lock lock(mutex_);
+  if (failure_) return;
+  failure_ = std::make_exception_ptr(device_lost(
+      static_cast<int>(code),
+      fmt::format("the CUDA device is lost: {}; ops in flight: {}", text_of(call, code), ops_in_flight())));
+  watch.fetch_or(lost, std::memory_order_release);  // pairs with is_lost()
+}
+
+// ---- A stream.
+
+hot_state& hot(stream_state& s) noexcept {
+  return s;
+}
+
+stream_state::stream_state(shared_state& by, std::size_t on, CUstream native_handle, bool adopted)
+    : home(by), device_index(on) {
+  native = native_handle;
+  context = by.devices()[on].context;
+  get_current =
+      reinterpret_cast<int (*)(void**)>(by.cu().cuCtxGetCurrent);  // an enum and a pointer, as there
+  watch = &by.watch;
+  is_adopted = adopted;
+}
+
+// The engine is done with the stream; events of it may be left.
+void stream_state::close() noexcept {
+  {
+    registry& all = all_streams();
+    const std::scoped_lock lock(all.mutex);
+    all.streams.erase(native);
+  }
+  if (home.is_orphaned()) return;
+  const current_context current(native_context());
+  const relaxed_capture relaxed;
+  for (const attached& a : attachments) a.destroy(a.object);
+  attachments.clear();
+  if (!is_adopted && native != nullptr) (void)home.cu().cuStreamDestroy(native);
+}
+
+stream_state::~stream_state() {
+  if (home.is_orphaned()) return;
+  for (CUevent e : free_events) {
+    if (e != nullptr) (void)home.cu().cuEventDestroy(e);  // null: made of a device that was lost
+  }
+}
+
+CUevent stream_state::take_event() {
+  {
+    const std::lock_guard<braid::detail::spin_lock> lock(events_lock);
+    if (!free_events.empty()) {
+      CUevent e = free_events.back();
+      free_events.pop_back();
+      return e;
+    }
+  }
+  const current_context current(native_context());
+  CUevent made = nullptr;
+  home.expect_or_lost("cuEventCreate", home.cu().cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+  home.events.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard<braid::detail::spin_lock> lock(events_lock);
+  free_events.reserve(++events_made);
+  return made;
+}
+
+void stream_state::give_event(CUevent e) noexcept {
+  const std::lock_guard<braid::detail::spin_lock> lock(events_lock);
+  free_events.push_back(e);
+}
+
+void* attachment(native_stream stream, const void* key, void* (*make)(native_stream),
+                 void (*destroy)(void*)) {
+  registry& all = all_streams();
+  stream_state* s = nullptr;
+  {
+    const std::shared_lock lock(all.mutex);
+    const auto found = all.streams.find(stream);
+    if (found != all.streams.end()) s = found->second;
+  }
+  if (s == nullptr) {
+    throw usage_error(
+        misuse::unused_stream,
+        "a handle was asked for a CUDA stream that is not one of a runtime: use the stream that "
+        "the body is given");
+  }
+  const std::scoped_lock lock(s->attached_mutex);
+  for (const stream_state::attached& a : s->attachments) {
+    if (a.key == key) return a.object;
+  }
+  s->attachments.reserve(s->attachments.size() + 1);
+  s->attachments.push_back({key, make(stream), destroy});
+  return s->attachments.back().object;
+}
+
+}  // namespace braid::cuda::detail

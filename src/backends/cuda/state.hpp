@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "braid/cuda.hpp"
+#include "braid/detail/lock.hpp"
+#include "driver.hpp"
+
+namespace braid::cuda::detail {
+
+/// A device that a runtime uses, by its primary context, which kernels of the program use as well.
+struct device {
+  CUdevice handle = 0;
+  CUcontext context = nullptr;
+  int ordinal = 0;
+  int lowest_priority = 0;
+  int highest_priority = 0;
+};
+
+/// Makes a context current for a scope, and for longer if there was none; does nothing if it is already.
+class current_context {
+ public:
+  explicit current_context(CUcontext wanted) noexcept {
+    (void)driver().cuCtxGetCurrent(&before_);
+    if (before_ == wanted) return;
+    (void)driver().cuCtxSetCurrent(wanted);
+    is_switched_ = true;
+  }
+  ~current_context() {
+    if (is_switched_ && before_ != nullptr) (void)driver().cuCtxSetCurrent(before_);
+  }
+  current_context(const current_context&) = delete;
+  current_context& operator=(const current_context&) = delete;
+
+ private:
+  CUcontext before_ = nullptr;
+  bool is_switched_ = false;
+};
+
+/// What the streams, events and memory of one runtime share.
+class shared_state {
+ public:
+  /// Throws usage_error(no_device) for ordinals that are not there.
+  shared_state(std::span<const int> ordinals, std::vector<int> priorities, bool nvtx);
+  ~shared_state();
+  shared_state(const shared_state&) = delete;
+  shared_state& operator=(const shared_state&) = delete;
+
+  [[nodiscard]] const driver_functions& cu() const noexcept { return cu_; }
+  [[nodiscard]] const std::vector<device>& devices() const noexcept { return devices_; }
+  [[nodiscard]] int priority_of(const device& d, std::uint64_t stream) const noexcept;
+
+  /// Of a process that was forked from the one that made this: nothing may be asked of the driver.
+  [[nodiscard]] bool is_orphaned() const noexcept;
+  [[nodiscard]] bool is_lost() const noexcept {
+    return (watch.load(std::memory_order_acquire) & lost) != 0;  // pairs with note_lost()
+  }
+  /// Null while the device works.
+  [[nodiscard]] std::exception_ptr failure() const noexcept;
+
+  /// Throws for a call that did not go well; device_lost from the first one on after which nothing does.
+  void expect(const char* call, CUresult code) {
+    if (code != CUDA_SUCCESS) [[unlikely]]
+      fail(call, code);
+  }
+  /// Likewise, but a lost device is only noted: it has no order left to keep.
+  void expect_or_lost(const char* call, CUresult code) {
+    if (code == CUDA_SUCCESS) [[likely]]
+      return;
+    note_lost(call, code);
+    if (!is_lost()) fail(call, code);
+  }
+
+  /// The streams live as long as this does, because their events do.
+  stream_state& add(std::unique_ptr<stream_state> made);
+
+  enum : std::uint32_t { lost = 1, ranges = 2, forked = 4 };
+  std::atomic<std::uint32_t> watch{0};  // of these; what ops have to look at more closely
+  std::atomic<std::uint64_t> events{0};
+
+ private:
+  [[noreturn]] void fail(const char* call, CUresult code);
+  void note_lost(const char* call, CUresult code);
+  [[nodiscard]] std::string ops_in_flight() const;
+
+  const driver_functions& cu_;
+  std::vector<device> devices_;
+  const std::vector<int> priorities_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<stream_state>> streams_;
+  std::exception_ptr failure_;
+};
+
+/// A stream with its pool of events.
+struct stream_state : hot_state {
+  stream_state(shared_state& by, std::size_t on, CUstream native_handle, bool adopted);
+  ~stream_state();
+  stream_state(const stream_state&) = delete;
+  stream_state& operator=(const stream_state&) = delete;
+  void close() noexcept;
+
+  shared_state& home;
+  const std::size_t device_index;
+  std::atomic<std::uint64_t> completed{0};  // ops, as far as events told
+  [[nodiscard]] CUcontext native_context() const noexcept { return static_cast<CUcontext>(context); }
+
+  braid::detail::spin_lock events_lock;
+  std::vector<CUevent> free_events;  // has room for all that were made
+  std::size_t events_made = 0;
+
+  struct attached {
+    const void* key;
+    void* object;
+    void (*destroy)(void*);
+  };
+  std::mutex attached_mutex;
+  std::vector<attached> attachments;
+
+  CUevent take_event();
+  void give_event(CUevent e) noexcept;
+};
+
+}  // namespace braid::cuda::detail

@@ -1,0 +1,351 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <complex>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+
+#include "backends/drivers.hpp"
+#include "suite.hpp"
+
+// What CUDA has beyond the suite of all backends.
+
+namespace braid::conformance {
+namespace {
+
+using native = cuda::native_stream;
+
+std::unique_ptr<cuda::runtime> make(runtime_options with = {}) {
+  return std::make_unique<cuda::runtime>(complete(std::move(with)));
+}
+
+bool is_imitated() {
+  return cuda::devices().front().name == "an imitated device";
+}
+
+TEST(cuda_backend, steady_work_makes_no_events) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  const auto round = [&] {
+    for (std::uint64_t i = 0; i < 64; ++i) {
+      cuda_fixture::add(*rt, x, y, stream_id{i % 4});
+      cuda_fixture::add(*rt, y, x, stream_id{(i + 1) % 4});
+    }
+    rt->synchronize();
+  };
+  round();
+  round();
+  const std::uint64_t made = rt->backend().events_made();
+  EXPECT_GT(made, 0U);
+  for (int i = 0; i < 20; ++i) round();
+  EXPECT_EQ(rt->backend().events_made(), made);
+}
+
+TEST(cuda_backend, work_in_one_stream_records_nothing) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, "x");
+  // Labels of its own, of which nothing was learned.
+  rt->submit(stream_id{1}, "first of one", write(x),
+             [](native on, std::span<int> to) { test::fill(on, to.data(), to.size(), 0); });
+  for (int i = 0; i < 100; ++i) {
+    rt->submit(stream_id{1}, "next of one", read_write(x),
+               [](native on, std::span<int> to) { test::increment(on, to.data(), to.size()); });
+  }
+  EXPECT_EQ(rt->stats().streams.marks, 0U);
+  EXPECT_EQ(rt->backend().events_made(), 0U);
+  EXPECT_EQ(rt->read(x).get(), constant(16, 100));
+}
+
+template <class T>
+void expect_fill(cuda::runtime& rt, std::size_t n, const T& value) {
+  auto x = rt.make_buffer<T>(n, "x");
+  rt.fill(x, value);
+  EXPECT_EQ(rt.read(x).get(), std::vector<T>(n, value)) << n << " of " << sizeof(T) << " bytes";
+}
+
+TEST(cuda_backend, values_of_any_width_fill_any_length) {
+  const auto rt = make();
+  for (const std::size_t n : {1UL, 2UL, 100UL, 4096UL, 4097UL, 20'000UL}) {
+    expect_fill<char>(*rt, n, 'x');
+    expect_fill<std::int16_t>(*rt, n, 0x1234);
+    expect_fill<float>(*rt, n, 1.5F);
+    expect_fill<double>(*rt, n, 0.1);
+    expect_fill<std::complex<double>>(*rt, n, {0.1, 0.2});
+    expect_fill<std::array<char, 3>>(*rt, n, {'a', 'b', 'c'});
+    expect_fill<std::array<std::int16_t, 3>>(*rt, n, {1, 2, 3});
+  }
+}
+
+TEST(cuda_backend, a_stream_of_the_program_is_adopted) {
+  const auto other = make();  // whose stream stands for the program's
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{3}));
+  const auto rt = make();
+  rt->adopt(stream_id{5}, rt->backend().adopt(theirs.native()));
+  auto x = rt->make_buffer<int>(8, "x");
+  rt->submit(stream_id{5}, "fill", write(x), [&](native on, std::span<int> to) {
+    EXPECT_EQ(on, theirs.native());
+    test::fill(on, to.data(), to.size(), 7);
+  });
+  cuda_fixture::increment(*rt, x, stream_id{1});
+  EXPECT_EQ(rt->read(x).get(), constant(8, 8));
+  expect_misuse(misuse::used_stream, "5",
+                [&] { rt->adopt(stream_id{5}, rt->backend().adopt(theirs.native())); });
+}
+
+TEST(cuda_backend, a_foreign_access_is_noted_and_waited_for) {
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  auto x = rt->make_buffer<int>(1024, "x");
+  int* data = nullptr;
+  rt->submit(stream_id{1}, "fill", write(x), [&](native on, std::span<int> to) {
+    data = to.data();
+    test::spin(on, 2000);
+    test::fill(on, to.data(), to.size(), 1);
+  });
+  // The program's own stream comes after braid's write, and braid's next op after the program's.
+  const cuda::event written = rt->last_write(x);
+  other->wait_for(stream_id{0}, cuda::backend::adopt(written.native()));
+  test::spin(theirs.native(), 2000);
+  test::increment(theirs.native(), data, 1024);
+  rt->note(read_write(x), other->backend().record(theirs));
+  cuda_fixture::increment(*rt, x, stream_id{2});
+  EXPECT_EQ(rt->read(x).get(), constant(1024, 3));
+}
+
+TEST(cuda_backend, a_stream_waits_for_an_event_of_the_program) {
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  const pinned_ints shared(constant(4, 0));
+  test::spin(theirs.native(), 2000);
+  test::fill(theirs.native(), shared.data(), 4, 9);
+  const cuda::event done = other->backend().record(theirs);
+  rt->wait_for(stream_id{2}, done);
+  auto x = rt->make_buffer<int>(4, "x");
+  rt->submit(stream_id{2}, "take", write(x),
+             [&](native on, std::span<int> to) { test::assign(on, to.data(), shared.data(), 4); });
+  EXPECT_EQ(rt->read(x).get(), constant(4, 9));
+}
+
+TEST(cuda_backend, memory_comes_from_the_source_that_is_given) {
+  const auto rt = make({.memory = cuda::async_source()});
+  auto x = rt->make_buffer<int>(1 << 20, zeroed, "x");
+  cuda_fixture::increment(*rt, x);
+  EXPECT_EQ(rt->read(x.slice(5, 2)).get(), constant(2, 1));
+  x = {};
+  rt->synchronize();
+  EXPECT_GT(rt->trim(), 0U);
+}
+
+TEST(cuda_backend, streams_of_several_devices_share_buffers) {
+  const auto rt = make({.streams = 4, .devices = {0, 0}});  // one device, taken twice
+  std::vector<buffer<int>> all;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    all.push_back(rt->make_buffer<int>(1000, "x"));
+    cuda_fixture::fill(*rt, all.back(), static_cast<int>(i), stream_id{i});
+  }
+  for (std::uint64_t i = 1; i < 4; ++i) cuda_fixture::add(*rt, all[0], all[i], stream_id{(i + 1) % 4});
+  EXPECT_EQ(rt->read(all[0]).get(), constant(1000, 6));
+  EXPECT_EQ(rt->stats().memory.live_blocks, 4U);
+  all.clear();
+  EXPECT_EQ(rt->stats().memory.live_blocks, 0U);
+}
+
+TEST(cuda_backend, a_device_that_is_not_there_is_refused) {
+  expect_misuse(misuse::no_device, "numbered from 0", [] { (void)make({.devices = {1000}}); });
+}
+
+TEST(cuda_backend, streams_take_priorities) {
+  const auto rt = make({.streams = 2, .priorities = {-100, 100}});  // brought into the device's range
+  auto x = rt->make_buffer<int>(8, zeroed, "x");
+  for (std::uint64_t i = 0; i < 4; ++i) cuda_fixture::increment(*rt, x, stream_id{i});
+  EXPECT_EQ(rt->read(x).get(), constant(8, 4));
+}
+
+TEST(cuda_backend, an_object_is_attached_to_a_stream_until_it_goes) {
+  static int alive = 0;
+  static constexpr char key = 0;
+  const auto made = [](native) -> void* {
+    ++alive;
+    return &alive;
+  };
+  const auto destroyed = [](void*) { --alive; };
+  auto rt = make();
+  void* first = nullptr;
+  void* second = nullptr;
+  rt->submit(stream_id{0}, "a",
+             [&](native on) { first = cuda::detail::attachment(on, &key, made, destroyed); });
+  rt->submit(stream_id{0}, "b",
+             [&](native on) { second = cuda::detail::attachment(on, &key, made, destroyed); });
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(alive, 1);
+  rt.reset();
+  EXPECT_EQ(alive, 0);
+  expect_misuse(misuse::unused_stream, "body is given",
+                [&] { (void)cuda::detail::attachment(nullptr, &key, made, destroyed); });
+}
+
+TEST(cuda_backend, what_a_device_can_reach_is_written_without_a_stage) {
+  if (is_imitated()) GTEST_SKIP() << "the imitated driver knows no memory of the host";
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(1000, "x");
+  const std::uint64_t staged = rt->stats().staging.peak_live;
+  rt->write_from(x, pinned_ints(counting(1000)));
+  rt->synchronize();
+  EXPECT_EQ(rt->stats().staging.peak_live, staged);
+  EXPECT_EQ(rt->read(x).get(), counting(1000));
+}
+
+TEST(cuda_backend, another_thread_starts_without_a_context) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  std::thread([&] { cuda_fixture::increment(*rt, x); }).join();
+  EXPECT_EQ(rt->read(x).get(), constant(64, 1));
+}
+
+// A child of fork() has no device: using it says so, destroying it does nothing.
+TEST(cuda_backend, a_forked_child_is_told_so) {
+  auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  rt->synchronize();
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 1;
+    try {
+      cuda_fixture::increment(*rt, x);
+    } catch (const usage_error& e) {
+      status = e.kind() == misuse::forked ? 0 : 2;
+    } catch (...) {
+      status = 3;
+    }
+    x = {};
+    rt.reset();
+    _exit(status);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(cuda_backend, a_submit_to_a_stream_that_is_captured_is_refused) {
+  const detail::vendor_library library("libcuda.so.1");
+  auto* const imitate = library.function<void(native, int)>("fake_cuda_capture");
+  using begin_capture = int(native, int);
+  using end_capture = int(native, void**);
+  auto* const begin = library.function<begin_capture>("cuStreamBeginCapture_v2");
+  auto* const end = library.function<end_capture>("cuStreamEndCapture");
+  const auto other = make();
+  const auto rt = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  rt->adopt(stream_id{1}, rt->backend().adopt(theirs.native()));
+  auto x = rt->make_buffer<int>(4, zeroed, "x");
+  rt->synchronize();
+  if (imitate != nullptr) {
+    imitate(theirs.native(), 1);
+  } else {
+    ASSERT_EQ(begin(theirs.native(), 0), 0);
+  }
+  expect_misuse(misuse::capturing, "captured", [&] { cuda_fixture::increment(*rt, x, stream_id{1}); });
+  cuda_fixture::increment(*rt, x, stream_id{2});  // others go on, also with new memory, and are asked
+  auto y = rt->make_buffer<int>(std::uint64_t{1} << 22, zeroed, "y");
+  EXPECT_EQ(rt->read(x).get(), constant(4, 1));
+  rt->wait(y);
+  if (imitate != nullptr) {
+    imitate(theirs.native(), 0);
+  } else {
+    void* graph = nullptr;
+    EXPECT_EQ(end(theirs.native(), &graph), 0);  // the capture was not disturbed
+  }
+  cuda_fixture::increment(*rt, x, stream_id{1});
+  EXPECT_EQ(rt->read(x).get(), constant(4, 2));
+}
+
+// In a process of its own, which is beyond use afterwards.
+TEST(cuda_lost_device_DeathTest, every_op_fails_with_one_error_and_nothing_hangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    std::string first;
+    {
+      const auto rt = make();
+      auto x = rt->make_buffer<int>(64, zeroed, "x");
+      auto y = rt->make_buffer<int>(64, zeroed, "y");
+      rt->synchronize();
+      rt->submit(stream_id{1}, "the culprit", read_write(x),
+                 [](native on, std::span<int>) { test::fault(on); });
+      auto pending = rt->read(x);
+      const auto text_of = [](auto&& call) -> std::string {
+        try {
+          call();
+        } catch (const cuda::device_lost& e) {
+          return e.what();
+        } catch (const op_error& e) {
+          return e.what();
+        }
+        return "nothing was thrown";
+      };
+      const std::string error = text_of([&] { rt->synchronize(); });
+      const std::string read = text_of([&] { (void)pending.get(); });
+      cuda_fixture::increment(*rt, y, stream_id{2});
+      const std::string later = text_of([&] { (void)rt->read(y).get(); });
+      first = error;
+      if (error.find("'the culprit'") == std::string::npos) first = "no label: " + error;
+      if (read.find(error) == std::string::npos) first = "another error for a read: " + read;
+      if (later.find(error) == std::string::npos) first = "another error for a later op: " + later;
+    }
+    std::fprintf(stderr, "%s\n", first.c_str());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0),
+              "^the CUDA device is lost: cu.*in flight: .*'the culprit'");
+}
+
+/// A backend that leaves out one wait.
+class dropping_backend : public cuda::backend {
+ public:
+  explicit dropping_backend(std::shared_ptr<std::atomic<int>> left)
+      : backend(runtime_options{}), left_(std::move(left)) {}
+  void wait_event(stream& s, const event& e) {
+    if (left_->fetch_sub(1) != 0) cuda::backend::wait_event(s, e);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int>> left_;
+};
+
+// Three streams pass a value on, each slower than the next: whichever wait is left out, the result is wrong.
+int value_without_wait(int which) {
+  const auto left = std::make_shared<std::atomic<int>>(which);
+  basic_runtime<dropping_backend> rt(dropping_backend(left), complete({.deterministic = true}));
+  std::vector<buffer<int>> x;
+  for (int i = 0; i < 4; ++i) x.push_back(rt.make_buffer<int>(256, "x"));
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    rt.submit(stream_id{i}, "clear", write(x[i]),
+              [](native on, std::span<int> to) { test::fill(on, to.data(), to.size(), 0); });
+  }
+  rt.synchronize();
+  rt.submit(stream_id{0}, "begin", read_write(x[0]), [](native on, std::span<int> to) {
+    test::spin(on, 30'000);
+    test::increment(on, to.data(), to.size());
+  });
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    rt.submit(stream_id{i}, "pass on", read(x[i - 1]), write(x[i]),
+              [](native on, std::span<const int> from, std::span<int> to) {
+                test::assign(on, to.data(), from.data(), from.size());
+              });
+  }
+  return rt.read(x[3]).get().front();
+}
+
+TEST(cuda_backend, a_dropped_wait_is_seen) {
+  EXPECT_EQ(value_without_wait(-1), 1);
+  for (int which = 0; which < 3; ++which) EXPECT_EQ(value_without_wait(which), 0) << "wait " << which;
+}
+
+}  // namespace
+}  // namespace braid::conformance

@@ -1,0 +1,317 @@
+// An imitation of libcuda.so.1, for machines without a GPU: what braid's backend calls, with the meaning that
+// the driver's documentation gives it. A stream is a thread that runs what it is given in order; memory of
+// the device is memory of the host. Each piece of work is held up at random, so that what nothing orders runs
+// out of order. fake_cuda_lose() makes every later call fail as after a kernel that faulted.
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace {
+
+std::atomic<bool> is_lost{false};
+
+CUresult status() {
+  return is_lost.load() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+}
+
+/// How often an event was recorded, and how many of those are behind all work before them.
+struct event_core {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t recorded = 0;
+  std::uint64_t done = 0;
+
+  void finish(std::uint64_t which) {
+    const std::scoped_lock lock(mutex);
+    done = std::max(done, which);
+    changed.notify_all();
+  }
+  void wait_for(std::uint64_t which) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return done >= which; });
+  }
+};
+
+thread_local CUcontext current = nullptr;
+CUcontext const the_context = reinterpret_cast<CUcontext>(0x1000);
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<event_core> core = std::make_shared<event_core>();
+};
+
+struct CUstream_st {
+  CUstream_st() : thread([this] { run(); }) {}
+  ~CUstream_st() {
+    {
+      const std::scoped_lock lock(mutex);
+      stop = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+  void add(std::function<void()> work) {
+    const std::scoped_lock lock(mutex);
+    queue.push_back(std::move(work));
+    changed.notify_all();
+  }
+  void run() {
+    std::uint64_t random = reinterpret_cast<std::uintptr_t>(this);
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return stop || !queue.empty(); });
+      if (queue.empty()) return;
+      auto work = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      random = random * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
+      if ((random >> 60) == 0) std::this_thread::sleep_for(std::chrono::microseconds(random >> 56 & 0xff));
+      work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  bool stop = false;
+  std::atomic<bool> is_capturing{false};
+  std::thread thread;
+};
+
+namespace {
+
+CUresult copy_later(CUstream on, void* to, const void* from, std::size_t bytes) {
+  if (is_lost) return status();
+  on->add([=] { std::memcpy(to, from, bytes); });
+  return CUDA_SUCCESS;
+}
+
+template <class Word>
+CUresult set_later(CUstream on, CUdeviceptr to, std::size_t pitch, Word value, std::size_t width,
+                   std::size_t height) {
+  if (is_lost) return status();
+  on->add([=] {
+    for (std::size_t row = 0; row < height; ++row) {
+      for (std::size_t i = 0; i < width; ++i) {
+        std::memcpy(reinterpret_cast<char*>(to) + row * pitch + i * sizeof(Word), &value, sizeof(Word));
+      }
+    }
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+void fake_cuda_lose() {
+  is_lost = true;
+}
+void fake_cuda_capture(CUstream s, int is_on) {
+  s->is_capturing = is_on != 0;
+}
+
+CUresult cuInit(unsigned) {
+  return CUDA_SUCCESS;
+}
+CUresult cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult code, const char** name) {
+  *name = code == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "an imitated error";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int length, CUdevice) {
+  std::strncpy(name, "an imitated device", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
+  *bytes = std::size_t{1} << 32;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
+  *value = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
+  *can = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  *context = the_context;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
+  return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+}
+CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreateWithPriority(CUstream* made, unsigned, int) {
+  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (is_lost) return status();
+  *made = new CUstream_st;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream s) {
+  delete s;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
+  *context = the_context;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* found) {
+  *found = s->is_capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
+  if (is_lost) return status();
+  std::uint64_t which = 0;
+  {
+    const std::scoped_lock lock(e->core->mutex);
+    which = e->core->recorded;
+  }
+  s->add([core = e->core, which] { core->wait_for(which); });
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream s) {
+  const auto core = std::make_shared<event_core>();
+  s->add([core] { core->finish(1); });
+  core->wait_for(1);
+  return status();
+}
+CUresult cuEventCreate(CUevent* made, unsigned) {
+  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (is_lost) return status();
+  *made = new CUevent_st;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent e) {
+  delete e;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent e, CUstream s) {
+  if (is_lost) return status();
+  // One at a time, so that the order of the numbers is that of the queue.
+  const std::scoped_lock lock(e->core->mutex);
+  s->add([core = e->core, which = ++e->core->recorded] { core->finish(which); });
+  return CUDA_SUCCESS;
+}
+CUresult cuEventQuery(CUevent e) {
+  if (is_lost) return status();
+  const std::scoped_lock lock(e->core->mutex);
+  return e->core->done >= e->core->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult cuEventSynchronize(CUevent e) {
+  std::uint64_t which = 0;
+  {
+    const std::scoped_lock lock(e->core->mutex);
+    which = e->core->recorded;
+  }
+  e->core->wait_for(which);
+  return status();
+}
+CUresult cuMemAlloc(CUdeviceptr* made, std::size_t bytes) {
+  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
+  void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
+  *made = reinterpret_cast<CUdeviceptr>(data);
+  return data != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFree(CUdeviceptr data) {
+  std::free(reinterpret_cast<void*>(data));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocAsync(CUdeviceptr* made, std::size_t bytes, CUstream) {
+  return cuMemAlloc(made, bytes);
+}
+CUresult cuMemFreeAsync(CUdeviceptr data, CUstream s) {
+  s->add([=] { std::free(reinterpret_cast<void*>(data)); });
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostAlloc(void** made, std::size_t bytes, unsigned) {
+  *made = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
+  return *made != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void* data) {
+  std::free(data);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream s) {
+  return copy_later(s, reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t n, CUstream s) {
+  return set_later(s, to, 0, value, n, 1);
+}
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t n, CUstream s) {
+  return set_later(s, to, 0, value, n, 1);
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t n, CUstream s) {
+  return set_later(s, to, 0, value, n, 1);
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
+                           std::size_t height, CUstream s) {
+  return set_later(s, to, pitch, value, width, height);
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width,
+                            std::size_t height, CUstream s) {
+  return set_later(s, to, pitch, value, width, height);
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width,
+                            std::size_t height, CUstream s) {
+  return set_later(s, to, pitch, value, width, height);
+}
+CUresult cuPointerGetAttributes(unsigned, CUpointer_attribute*, void**, CUdeviceptr) {
+  return CUDA_SUCCESS;  // and nothing set, as for memory that the driver does not know
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  thread_local CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::swap(now, *mode);
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchHostFunc(CUstream s, CUhostFn function, void* data) {
+  if (is_lost) return status();
+  s->add([=] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

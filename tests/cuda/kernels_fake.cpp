@@ -1,0 +1,76 @@
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "backends/drivers.hpp"
+#include "kernels.hpp"
+
+namespace braid::test {
+
+namespace {
+
+const detail::vendor_library& library() {
+  static const detail::vendor_library it("libcuda.so.1");
+  return it;
+}
+
+void launch(stream on, std::function<void()> work) {
+  auto* const launch_function = library().function<decltype(cuLaunchHostFunc)>("cuLaunchHostFunc");
+  const auto run = [](void* data) {
+    const std::unique_ptr<std::function<void()>> held(static_cast<std::function<void()>*>(data));
+    (*held)();
+  };
+  const CUresult code = launch_function(on, run, new std::function<void()>(std::move(work)));
+  if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "cuLaunchHostFunc");
+}
+
+}  // namespace
+
+void fill(stream on, int* to, std::size_t n, int value) {
+  launch(on, [=] { std::fill_n(to, n, value); });
+}
+void increment(stream on, int* x, std::size_t n) {
+  launch(on, [=] {
+    for (std::size_t i = 0; i < n; ++i) ++x[i];
+  });
+}
+void add(stream on, int* to, const int* from, std::size_t n) {
+  launch(on, [=] {
+    for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+  });
+}
+void assign(stream on, int* to, const int* from, std::size_t n) {
+  launch(on, [=] { std::copy_n(from, n, to); });
+}
+void accumulate(stream on, int* to, std::size_t n, int amount) {
+  launch(on, [=] {
+    for (std::size_t i = 0; i < n; ++i) {
+      std::atomic_ref<int>(to[i]).fetch_add(amount, std::memory_order_relaxed);
+    }
+  });
+}
+void spin(stream on, unsigned microseconds) {
+  launch(on, [=] { std::this_thread::sleep_for(std::chrono::microseconds(microseconds)); });
+}
+void hold(stream on, const std::uint32_t* flag) {
+  launch(on, [=] {
+    while (std::atomic_ref<const std::uint32_t>(*flag).load() == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+}
+void* make_pinned(std::size_t bytes) {
+  return ::operator new(bytes);
+}
+void free_pinned(void* data) {
+  ::operator delete(data);
+}
+void fault(stream on) {
+  launch(on, [] { library().function<void()>("fake_cuda_lose")(); });
+}
+
+}  // namespace braid::test
