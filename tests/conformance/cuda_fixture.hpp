@@ -60,8 +60,13 @@ class cuda_fixture {
   void stand_still() {}
   /// BRAID_TEST_ASYNC_MEMORY: with the driver's own stream-ordered memory, whose misuse tools can see.
   std::unique_ptr<runtime> make(runtime_options o) {
-    if (std::getenv("BRAID_TEST_ASYNC_MEMORY") != nullptr && !o.memory) o.memory = cuda::async_source();
-    return std::make_unique<runtime>(complete(std::move(o)));
+    const bool is_async = std::getenv("BRAID_TEST_ASYNC_MEMORY") != nullptr && !o.memory;
+    if (is_async) o.memory = cuda::async_source();
+    auto made = std::make_unique<runtime>(complete(std::move(o)));
+    // compute-sanitizer lets a wait of the host order only streams that are there by then.
+    for (std::uint64_t i = 0; is_async && i < 8; ++i) (void)made->engine().lane_of(stream_id{i});
+    if (is_async) (void)made->engine().lane_of(stream_id::special(0));
+    return made;
   }
   void step() { std::this_thread::yield(); }
   template <class... Bindings>
