@@ -185,7 +185,9 @@ void stream_state::close() noexcept {
   const relaxed_capture relaxed;
   for (const attached& a : attachments) a.destroy(a.object);
   attachments.clear();
-  if (!is_adopted && native != nullptr) (void)home.cu().cuStreamDestroy(native);
+  if (is_adopted || native == nullptr) return;
+  (void)home.cu().cuStreamSynchronize(native);  // all is over: also for tools that do not see how braid knows
+  (void)home.cu().cuStreamDestroy(native);
 }
 
 stream_state::~stream_state() {
