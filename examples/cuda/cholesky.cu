@@ -1,10 +1,6 @@
 // Cholesky's factorisation of a matrix in tiles, A = L L^T, with cuSOLVER and cuBLAS for each tile: the program of
 // examples/06_cholesky.cpp on a GPU. Checked against cuSOLVER on the whole matrix.
 //
-// The tiles below a diagonal tile are multiplied with its inverse, which is made once: cuBLAS multiplies several times
-// faster than it solves. A product cannot be written over its factor, so each such tile gets new memory; what it had
-// goes to the next one, behind the op that reads it.
-//
 //   example_cuda_cholesky [--small]
 //   example_cuda_cholesky --bench        n = 16384 in tiles of several sizes, and a timeline of the best
 
@@ -38,11 +34,6 @@ __global__ void make_part(double* to, std::size_t side, std::size_t leading, std
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= side * side) return;
   to[i / side * leading + i % side] = element(row + i % side, column + i / side, n);
-}
-
-__global__ void copy_lower(const double* from, double* to, std::size_t side) {
-  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < side * side) to[i] = i % side < i / side ? 0.0 : from[i];
 }
 
 /// The largest difference between a tile and its place in the whole, of what is on or below the diagonal.
@@ -101,7 +92,7 @@ class timeline {
       when.emplace_back(from, to);
       last = std::max(last, to);
     }
-    std::printf("   ms   ops that run: p potrf, i inverse, m product with the inverse, s syrk, g gemm\n");
+    std::printf("   ms   ops that run: p potrf, t trsm, s syrk, g gemm\n");
     for (int line = 0; line < lines; ++line) {
       const float at = last * (static_cast<float>(line) + 0.5F) / static_cast<float>(lines);
       std::string running;
@@ -111,7 +102,7 @@ class timeline {
       std::sort(running.begin(), running.end());
       std::printf("%6.2f  %s\n", static_cast<double>(at), running.c_str());
     }
-    for (const char kind : {'p', 'i', 'm', 's', 'g'}) {
+    for (const char kind : {'p', 't', 's', 'g'}) {
       float sum = 0.0F;
       for (std::size_t i = 0; i < when.size(); ++i) sum += moments_[i].kind == kind ? when[i].second - when[i].first : 0.0F;
       std::printf("%c: %.2f ms in all\n", kind, static_cast<double>(sum));
@@ -133,12 +124,7 @@ class tiled {
     status_ = rt.make_buffer<int>(1, braid::zeroed, "status");
     const int b = static_cast<int>(side);
     rt.submit("size", [&](cudaStream_t stream) {
-      const cusolverDnHandle_t handle = braid::cuda::cusolver(stream);
-      check(cusolverDnDpotrf_bufferSize(handle, CUBLAS_FILL_MODE_LOWER, b, nullptr, b, &work_));
-      std::size_t on_host = 0;
-      check(cusolverDnXtrtri_bufferSize(handle, CUBLAS_FILL_MODE_LOWER, CUBLAS_DIAG_NON_UNIT, b, CUDA_R_64F, nullptr, b,
-                                        &inverse_work_, &on_host));
-      host_work_.resize(on_host);
+      check(cusolverDnDpotrf_bufferSize(braid::cuda::cusolver(stream), CUBLAS_FILL_MODE_LOWER, b, nullptr, b, &work_));
     });
   }
 
@@ -168,27 +154,13 @@ class tiled {
                    check(cusolverDnDpotrf(braid::cuda::cusolver(stream), CUBLAS_FILL_MODE_LOWER, b, a.data(), b,
                                           work.data(), work_, status.data()));
                  }));
-      if (k + 1 == rows_) break;
-      auto inverse = rt_.make_buffer<double>(side_ * side_, "inverse");
-      rt_.submit(urgent(0), "inverse", read(tile(k, k)), write(inverse), braid::scratch<char>(inverse_work_),
-                 read_write(status_),
-                 body('i', [this, b](cudaStream_t stream, in l, out to, std::span<char> work, std::span<int> status) {
-                   copy_lower<<<blocks_for(to.size()), 256, 0, stream>>>(l.data(), to.data(), side_);
-                   check(cudaGetLastError());
-                   check(cusolverDnXtrtri(braid::cuda::cusolver(stream), CUBLAS_FILL_MODE_LOWER, CUBLAS_DIAG_NON_UNIT, b,
-                                          CUDA_R_64F, to.data(), b, work.data(), inverse_work_, host_work_.data(),
-                                          host_work_.size(), status.data()));
-                 }));
       for (std::size_t i = k + 1; i < rows_; ++i) {
-        auto l = rt_.make_buffer<double>(side_ * side_, "tile");
-        rt_.submit(i == k + 1 ? urgent(0) : other(i), "product", read(tile(i, k)), read(inverse), write(l),
-                   body('m', [b](cudaStream_t stream, in a, in by, out to) {
+        rt_.submit(i == k + 1 ? urgent(0) : other(i), "trsm", read(tile(k, k)), read_write(tile(i, k)),
+                   body('t', [b](cudaStream_t stream, in l, out a) {
                      const double one = 1.0;
-                     const double zero = 0.0;
-                     check(cublasDgemm(braid::cuda::cublas(stream), CUBLAS_OP_N, CUBLAS_OP_T, b, b, b, &one, a.data(), b,
-                                       by.data(), b, &zero, to.data(), b));
+                     check(cublasDtrsm(braid::cuda::cublas(stream), CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER,
+                                       CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, b, b, &one, l.data(), b, a.data(), b));
                    }));
-        tile(i, k) = l;
       }
       for (std::size_t j = k + 1; j < rows_; ++j) {
         rt_.submit(j == k + 1 ? urgent(0) : other(j), "syrk", read(tile(j, k)), read_write(tile(j, j)),
@@ -246,8 +218,6 @@ class tiled {
   std::vector<braid::buffer<double>> tiles_;
   braid::buffer<int> status_;
   int work_ = 0;
-  std::size_t inverse_work_ = 0;
-  std::vector<char> host_work_;
 };
 
 braid::runtime_options options() {
