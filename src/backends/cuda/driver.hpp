@@ -8,22 +8,18 @@
 
 namespace braid::cuda::detail {
 
-#define BRAID_CUDA_FUNCTIONS(X)                                                                              \
-  X(cuInit)                                                                                                  \
-  X(cuGetErrorName)                                                                                          \
-  X(cuGetErrorString)                                                                                        \
-  X(cuDeviceGet)                                                                                             \
-  X(cuDeviceGetCount)                                                                                        \
-  X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDeviceCanAccessPeer)                    \
-      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent)         \
-          X(cuCtxEnablePeerAccess) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority)              \
-              X(cuStreamDestroy) X(cuStreamGetCtx) X(cuStreamIsCapturing) X(cuStreamWaitEvent)               \
-                  X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) \
-                      X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) X(cuMemFreeAsync)  \
-                          X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemsetD8Async)             \
-                              X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async)                   \
-                                  X(cuMemsetD2D16Async) X(cuMemsetD2D32Async) X(cuPointerGetAttributes)      \
-                                      X(cuThreadExchangeStreamCaptureMode)
+// clang-format off
+#define BRAID_CUDA_FUNCTIONS(X) \
+  X(cuInit) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) \
+  X(cuDeviceTotalMem) X(cuDeviceGetAttribute) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxRetain) \
+  X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxEnablePeerAccess) \
+  X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamGetCtx) \
+  X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) \
+  X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
+  X(cuMemFreeAsync) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemsetD8Async) \
+  X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
+  X(cuMemsetD2D32Async) X(cuPointerGetAttributes) X(cuThreadExchangeStreamCaptureMode)
+// clang-format on
 
 // Names with a version are macros of cuda.h: both the member and its users see them expanded.
 struct driver_functions {
