@@ -88,6 +88,7 @@ struct hot_state {
   bool is_adopted = false;
   // The last ops, for whoever has to say which were in flight: written by the holder of the stream's slot.
   static constexpr std::uint64_t remembered = 32;
+  std::atomic<std::uint64_t> begun{0};   // ops whose bodies were called
   std::atomic<std::uint64_t> handed{0};  // ops whose bodies have returned
   std::array<std::atomic<const op_label*>, remembered> labels{};
 
@@ -197,8 +198,9 @@ class backend {
   template <class F>
   void launch(stream& s, std::uint64_t cursor, F&& f) {
     detail::hot_state& of = *s.hot_;
-    // relaxed: published by `handed`
+    // relaxed: for an error's text
     of.labels[cursor % detail::hot_state::remembered].store(f.label.lasting(), std::memory_order_relaxed);
+    of.begun.store(cursor, std::memory_order_relaxed);
     if (of.is_plain()) [[likely]] {
       f(cursor, of.native);
     } else {

@@ -120,8 +120,7 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
 std::string shared_state::ops_in_flight() const {
   std::string text;
   for (const auto& s : streams_) {
-    // An op whose body is running counts: `handed` is raised behind it.
-    const std::uint64_t last = s->handed.load(std::memory_order_acquire) + 1;
+    const std::uint64_t last = s->begun.load(std::memory_order_relaxed);
     const std::uint64_t first = s->completed.load(std::memory_order_relaxed) + 1;
     const std::uint64_t from = last > stream_state::remembered ? last - stream_state::remembered + 1 : 1;
     if (first < from && first <= last)
