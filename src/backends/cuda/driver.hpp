@@ -23,7 +23,7 @@ namespace braid::cuda::detail {
 
 // Names with a version are macros of cuda.h: both the member and its users see them expanded.
 struct driver_functions {
-#define X(name) decltype(&::name) name = nullptr;
+#define X(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): it is declared
   BRAID_CUDA_FUNCTIONS(X)
 #undef X
 };

@@ -4,6 +4,11 @@ namespace braid::cuda {
 
 namespace {
 
+/// The driver's type for memory of a device is a number.
+void* pointer_of(CUdeviceptr p) noexcept {
+  return reinterpret_cast<void*>(p);  // NOLINT(performance-no-int-to-ptr)
+}
+
 class device_source final : public memory_source {
  public:
   device_source(std::shared_ptr<detail::shared_state> of, std::size_t index)
@@ -12,7 +17,7 @@ class device_source final : public memory_source {
     const detail::current_context current(context_);
     const detail::relaxed_capture relaxed;
     CUdeviceptr made = 0;
-    return state_->cu().cuMemAlloc(&made, bytes) == CUDA_SUCCESS ? reinterpret_cast<void*>(made) : nullptr;
+    return state_->cu().cuMemAlloc(&made, bytes) == CUDA_SUCCESS ? pointer_of(made) : nullptr;
   }
   void free(void* data, std::uint64_t) noexcept override {
     if (state_->is_orphaned()) return;
@@ -70,7 +75,7 @@ class stream_ordered_source final : public memory_source {
     CUdeviceptr made = 0;
     if (state_->cu().cuMemAllocAsync(&made, bytes, stream_) != CUDA_SUCCESS) return nullptr;
     (void)state_->cu().cuStreamSynchronize(stream_);
-    return reinterpret_cast<void*>(made);
+    return pointer_of(made);
   }
   void free(void* data, std::uint64_t) noexcept override {
     if (state_->is_orphaned()) return;
