@@ -346,6 +346,9 @@ int value_without_wait(int which) {
 }
 
 TEST(cuda_backend, a_dropped_wait_is_seen) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "a dropped wait is a race, and the sanitizer finds it";
+#endif
   EXPECT_EQ(value_without_wait(-1), 1);
   for (int which = 0; which < 3; ++which) EXPECT_EQ(value_without_wait(which), 0) << "wait " << which;
 }
