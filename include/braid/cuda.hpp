@@ -88,9 +88,12 @@ struct hot_state {
   bool is_adopted = false;
   // The last ops, for whoever has to say which were in flight: written by the holder of the stream's slot.
   static constexpr std::uint64_t remembered = 32;
-  std::atomic<std::uint64_t> begun{0};   // ops whose bodies were called
+  struct given {
+    std::atomic<std::uint64_t> cursor{0};
+    std::atomic<const op_label*> label{nullptr};
+  };
+  std::array<given, remembered> last_given{};
   std::atomic<std::uint64_t> handed{0};  // ops whose bodies have returned
-  std::array<std::atomic<const op_label*>, remembered> labels{};
 
   [[nodiscard]] bool is_plain() const noexcept {
     void* now = nullptr;
@@ -199,8 +202,9 @@ class backend {
   void launch(stream& s, std::uint64_t cursor, F&& f) {
     detail::hot_state& of = *s.hot_;
     // relaxed: for an error's text
-    of.labels[cursor % detail::hot_state::remembered].store(f.label.lasting(), std::memory_order_relaxed);
-    of.begun.store(cursor, std::memory_order_relaxed);
+    detail::hot_state::given& entry = of.last_given[cursor % detail::hot_state::remembered];
+    entry.label.store(f.label.lasting(), std::memory_order_relaxed);
+    entry.cursor.store(cursor, std::memory_order_relaxed);
     if (of.is_plain()) [[likely]] {
       f(cursor, of.native);
     } else {

@@ -190,6 +190,32 @@ TEST(cuda_backend, an_object_is_attached_to_a_stream_until_it_goes) {
                 [&] { (void)cuda::detail::attachment(nullptr, &key, made, destroyed); });
 }
 
+TEST(cuda_backend, an_event_may_outlive_its_runtime) {
+  auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  const auto waiting = make();
+  cuda::event written = rt->last_write(x);
+  x = {};
+  rt.reset();
+  waiting->wait_for(stream_id{0}, written);
+  waiting->synchronize();
+  EXPECT_TRUE(waiting->backend().is_complete(written));
+}
+
+TEST(cuda_backend, a_stream_keeps_its_handles_when_a_runtime_that_adopted_it_goes) {
+  static constexpr char key = 0;
+  static int made = 0;
+  const auto make_one = [](native) -> void* { return &++made; };
+  const auto rt = make();
+  native const stream = rt->engine().stream_of(rt->engine().lane_of(stream_id{0})).native();
+  {
+    const auto other = make();
+    other->adopt(stream_id{1}, other->backend().adopt(stream));
+  }
+  EXPECT_NE(cuda::detail::attachment(stream, &key, make_one, [](void*) {}), nullptr);
+  EXPECT_EQ(made, 1);
+}
+
 TEST(cuda_backend, what_a_device_can_reach_is_written_without_a_stage) {
   if (is_imitated()) GTEST_SKIP() << "the imitated driver knows no memory of the host";
   const auto rt = make();
@@ -321,10 +347,15 @@ class dropping_backend : public cuda::backend {
   std::shared_ptr<std::atomic<int>> left_;
 };
 
-// Three streams pass a value on, each slower than the next: whichever wait is left out, the result is wrong.
+// Three streams pass a value on, of which the first is held until the last has ended: it ends only because a
+// wait is missing, with the value that was there before. With every wait the value comes when the gate is
+// opened.
 int value_without_wait(int which) {
   const auto left = std::make_shared<std::atomic<int>>(which);
+  const std::shared_ptr<std::uint32_t> gate(new (test::make_pinned(sizeof(std::uint32_t))) std::uint32_t(0),
+                                            &test::free_pinned);
   basic_runtime<dropping_backend> rt(dropping_backend(left), complete({.deterministic = true}));
+  const auto open = [&] { std::atomic_ref<std::uint32_t>(*gate).store(1); };
   std::vector<buffer<int>> x;
   for (int i = 0; i < 4; ++i) x.push_back(rt.make_buffer<int>(256, "x"));
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -332,8 +363,8 @@ int value_without_wait(int which) {
               [](native on, std::span<int> to) { test::fill(on, to.data(), to.size(), 0); });
   }
   rt.synchronize();
-  rt.submit(stream_id{0}, "begin", read_write(x[0]), [](native on, std::span<int> to) {
-    test::spin(on, 30'000);
+  rt.submit(stream_id{0}, "begin", read_write(x[0]), [&](native on, std::span<int> to) {
+    test::hold(on, gate.get());
     test::increment(on, to.data(), to.size());
   });
   for (std::uint64_t i = 1; i < 4; ++i) {
@@ -342,7 +373,11 @@ int value_without_wait(int which) {
                 test::assign(on, to.data(), from.data(), from.size());
               });
   }
-  return rt.read(x[3]).get().front();
+  auto result = rt.read(x[3]);
+  if (which < 0) open();
+  EXPECT_EQ(result.wait_for(std::chrono::seconds(60)), std::future_status::ready) << "no wait is missing";
+  open();
+  return result.get().front();
 }
 
 TEST(cuda_backend, a_dropped_wait_is_seen) {

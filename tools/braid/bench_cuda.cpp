@@ -1,17 +1,23 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "progress.hpp"
 
-#if BRAID_HAS_CUDA_BENCH
 #include "cuda/cuda.hpp"
+
+#if !BRAID_HAS_CUDA_BENCH
+// The command is the same in every build; where it cannot run it says why.
+nlohmann::json braid::bench::run_cuda_bench(const cuda_options&,
+                                            const std::function<void(std::uint64_t, std::uint64_t)>&) {
+  throw std::runtime_error(
+      "this build has no kernels: CUDA's headers or nvcc were not found when it was built");
+}
 #endif
 
 namespace braid::tool {
-
-#if BRAID_HAS_CUDA_BENCH
 
 namespace {
 
@@ -77,19 +83,5 @@ void add_bench_cuda(CLI::App& bench, int& status) {
   sub->footer("Exit status: 0, or 1 where there is no GPU.");
   sub->callback([with, &status] { status = run(with->options, with->json); });
 }
-
-#else
-
-void add_bench_cuda(CLI::App& bench, int& status) {
-  CLI::App* sub = bench.add_subcommand("cuda", "What braid costs on a GPU (not in this build)");
-  sub->allow_extras();
-  sub->callback([&status] {
-    fmt::print(stderr,
-               "braid bench cuda: this build has no CUDA kernels: nvcc was not found when it was built\n");
-    status = 1;
-  });
-}
-
-#endif
 
 }  // namespace braid::tool

@@ -31,10 +31,11 @@ alive& states() {
   return *it;
 }
 
-// Which stream_state a native stream belongs to, for attachment().
+// Which stream_state a native stream belongs to, for attachment(). Of several runtimes that adopted one any
+// will do.
 struct registry {
   std::shared_mutex mutex;
-  std::map<CUstream, stream_state*> streams;
+  std::multimap<CUstream, stream_state*> streams;
 };
 registry& all_streams() {
   static registry* it = new registry;  // for good: runtimes may go after statics do
@@ -63,7 +64,13 @@ device open_device(const driver_functions& cu, int ordinal) {
 
 shared_state::shared_state(std::span<const int> ordinals, std::vector<int> priorities, bool nvtx)
     : watch(nvtx ? std::uint32_t{ranges} : 0), cu_(driver()), priorities_(std::move(priorities)) {
-  for (const int ordinal : ordinals) devices_.push_back(open_device(cu_, ordinal));
+  devices_.reserve(ordinals.size());
+  try {
+    for (const int ordinal : ordinals) devices_.push_back(open_device(cu_, ordinal));
+  } catch (...) {
+    release_devices();
+    throw;
+  }
   for (const device& d : devices_) {
     for (const device& peer : devices_) {
       int can = 0;
@@ -86,6 +93,10 @@ shared_state::~shared_state() {
   }
   streams_.clear();
   if (is_orphaned()) return;
+  release_devices();
+}
+
+void shared_state::release_devices() noexcept {
   for (const device& d : devices_) (void)cu_.cuDevicePrimaryCtxRelease(d.handle);
 }
 
@@ -113,22 +124,25 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
   }
   registry& all = all_streams();
   const std::scoped_lock lock(all.mutex);
-  all.streams[s.native] = &s;
+  all.streams.emplace(s.native, &s);
   return s;
 }
 
 std::string shared_state::ops_in_flight() const {
   std::string text;
   for (const auto& s : streams_) {
-    const std::uint64_t last = s->begun.load(std::memory_order_relaxed);
-    const std::uint64_t first = s->completed.load(std::memory_order_relaxed) + 1;
-    const std::uint64_t from = last > stream_state::remembered ? last - stream_state::remembered + 1 : 1;
-    if (first < from && first <= last)
-      text += fmt::format("{}{} older ops", text.empty() ? "" : ", ", from - first);
-    for (std::uint64_t cursor = std::max(first, from); cursor <= last; ++cursor) {
-      const op_label* label = s->labels[cursor % stream_state::remembered].load(std::memory_order_relaxed);
-      if (label != nullptr) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", label->name());
+    // In the order of their submission: where the ring is full, its oldest stands behind its newest.
+    const std::uint64_t completed = s->completed.load(std::memory_order_relaxed);
+    std::map<std::uint64_t, const op_label*> pending;
+    for (const hot_state::given& each : s->last_given) {
+      const std::uint64_t cursor = each.cursor.load(std::memory_order_relaxed);
+      const op_label* label = each.label.load(std::memory_order_relaxed);
+      if (cursor > completed && label != nullptr) pending.emplace(cursor, label);
     }
+    for (const auto& [cursor, label] : pending) {
+      text += fmt::format("{}'{}'", text.empty() ? "" : ", ", label->name());
+    }
+    if (pending.size() == hot_state::remembered) text += " and perhaps older ones";
   }
   return text.empty() ? "none of braid's" : text;
 }
@@ -177,7 +191,7 @@ void stream_state::close() noexcept {
   {
     registry& all = all_streams();
     const std::scoped_lock lock(all.mutex);
-    all.streams.erase(native);
+    std::erase_if(all.streams, [this](const auto& entry) { return entry.second == this; });
   }
   if (home.is_orphaned()) return;
   const current_context current(native_context());

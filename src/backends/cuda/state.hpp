@@ -89,6 +89,7 @@ class shared_state {
  private:
   [[noreturn]] void fail(const char* call, CUresult code);
   void note_lost(const char* call, CUresult code);
+  void release_devices() noexcept;
   [[nodiscard]] std::string ops_in_flight() const;
 
   const driver_functions& cu_;
