@@ -2,6 +2,9 @@
 # The command as a person uses it: options, exit statuses, JSON fields, files.
 set -uo pipefail
 braid=$1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+graph=$root/examples/taskgraph/diamond.json
+small=$root/tests/fuzz/corpus/trace/small.json
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -69,6 +72,37 @@ for field in '"version": "[0-9]' '"name": "cpu"' '"name": "sim"' '"name": "cuda"
   expect 0 "$field" "$braid" info --json
 done
 expect 2 'nonsense' "$braid" info nonsense
+
+# Workloads and traces.
+expect 0 'taskgraph FILE' "$braid" run --help
+expect 2 "there is no workload 'chess'; there are cholesky" "$braid" run chess
+expect 2 "there is no backend 'abacus'" "$braid" run stencil --backend abacus
+expect 2 'is not one of automatic, per_thread, single' "$braid" run stencil --placement somewhere
+expect 2 'needs a file' "$braid" run taskgraph
+expect 2 "'/nonexistent/x.json' cannot be written: No such file" "$braid" run stencil --trace /nonexistent/x.json
+expect 0 '"verified": true' "$braid" run cholesky --backend cpu --size 256 --json
+for field in seconds throughput efficiency op_seconds ops overhead_ns peak_memory_bytes RAW same_stream; do
+  expect 0 "\"$field\": [0-9]" "$braid" run stencil --backend cpu --size 256 --json
+done
+expect 0 'verified +yes' "$braid" run pipeline --backend cpu --size 20
+expect 0 'verified +yes' "$braid" run inference --backend cpu --size 20 --placement automatic
+expect 0 'out.json has the trace' "$braid" run taskgraph "$graph" --backend cpu --size 5 --streams 4 --trace out.json --html out.html
+expect 0 '^20 ops on [1-4] streams \(cpu, [0-9]+ workers?\) took' "$braid" explain out.json
+expect 0 "stream special 0 waited 9.00 µs for 'a' on stream 0: it reads 'x' that it wrote" "$braid" explain "$small"
+expect 0 '"explained": [01]' "$braid" explain out.json --json
+expect 0 '' "$braid" timeline out.json -o page.html
+expect 0 '<title>' cat page.html
+expect 0 'recommended' "$braid" replay out.json --streams 1,2..8 --placement automatic
+expect 0 '"predicted_to_measured": ' "$braid" replay out.json --json
+expect 2 "'x' is not a number" "$braid" replay out.json --streams 1..x
+expect 0 'label="RAW image"' "$braid" graph out.json
+"$braid" graph out.json | dot -Tsvg >graph.svg || { echo 'FAILED: dot'; failed=1; }
+expect 2 'nosuch.json: cannot be opened' "$braid" explain nosuch.json
+printf '{"braid": ' >broken.json
+expect 2 'broken.json: parse error at line 1' "$braid" timeline broken.json -o page.html
+printf '{"version": 1,\n"ops": [{"label": "a",\n"reads": ["z"]}]}\n' >graph.json
+expect 2 "graph.json:3: ops\[0\].reads\[0\]: there is no resource 'z'" "$braid" run taskgraph graph.json
+BRAID_TRACE=t.json expect 2 'use --trace' "$braid" run stencil
 
 expect 0 'filter' "$braid" bench cuda --help
 expect 0 '"name": "external/resolve/own/1"' "$braid" bench engine --quick --repetitions 1 --filter external/resolve/own/1 --json

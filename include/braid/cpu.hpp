@@ -44,6 +44,7 @@ class backend {
  public:
   using stream = cpu::stream;
   using event = cpu::event;
+  static constexpr const char* name = "cpu";
 
   /// workers and pin_workers are looked at.
   explicit backend(const runtime_options& options = {});

@@ -77,6 +77,7 @@ std::vector<device_info> devices();
 namespace detail {
 
 class shared_state;
+class traced_scope;
 struct stream_state;
 
 /// Of a stream: what each op looks at.
@@ -174,6 +175,7 @@ class backend {
   using event = cuda::event;
   using native_stream = cuda::native_stream;
   using mover = cuda::mover;
+  static constexpr const char* name = "cuda";
 
   /// A wait costs the host no more than to ask whether there is a need for it.
   static constexpr bool asks_as_dearly_as_it_waits = true;
@@ -208,7 +210,7 @@ class backend {
     if (of.is_plain()) [[likely]] {
       f(cursor, of.native);
     } else {
-      const inside op(*s.state_, f.label.lasting());
+      const inside op(*s.state_, f.label.lasting(), f.home->trace_number(), f.rank.lane(), cursor);
       op.failure ? f.give_up(cursor, op.failure) : f(cursor, of.native);
     }
     of.handed.store(cursor, std::memory_order_release);  // pairs with flush()
@@ -231,9 +233,10 @@ class backend {
   [[nodiscard]] std::uint64_t events_made() const noexcept;
 
  private:
-  /// The device is current and, if asked for, a range of NVTX is open.
+  /// The device is current and, if asked for, a range of NVTX is open and a trace learns when the op ran.
   struct inside {
-    inside(detail::stream_state& s, const op_label* label);
+    inside(detail::stream_state& s, const op_label* label, std::uint32_t of_runtime,
+           braid::detail::lane_id lane, std::uint64_t cursor);
     ~inside();
     inside(const inside&) = delete;
     inside& operator=(const inside&) = delete;
@@ -241,6 +244,7 @@ class backend {
     detail::stream_state& state;
     void* before = nullptr;  // the context to go back to; null: ours stays
     bool has_range = false;
+    std::unique_ptr<detail::traced_scope> traced;
   };
   void admit_slowly(const stream& s) const;
 

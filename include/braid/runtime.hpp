@@ -24,6 +24,7 @@
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pool.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/detail/trace_hooks.hpp"
 #include "braid/future.hpp"
 #include "braid/memory.hpp"
 #include "braid/multi_stream.hpp"
@@ -309,11 +310,13 @@ class basic_runtime final : private detail::runtime_base {
   /// Blocks until all that was submitted to the stream is over, well or not.
   void wait(stream_id stream) {
     expect_outside_body("wait()");
+    const traced_host_wait traced(*this);
     engine_->wait(stream);
   }
   /// Likewise, for all streams.
   void synchronize() {
     expect_outside_body("synchronize()");
+    const traced_host_wait traced(*this);
     engine_->wait_all();
     forget_cancels();
   }
@@ -342,6 +345,27 @@ class basic_runtime final : private detail::runtime_base {
 
  private:
   using engine_type = multi_stream<B>;
+
+  /// Tells a trace how long the program stood still.
+  struct traced_host_wait {
+    explicit traced_host_wait(const basic_runtime& runtime, detail::op_point op = {}) noexcept
+        : of(runtime), on(op) {
+      if (!detail::is_tracing()) [[likely]]
+        return;
+      began = detail::trace_now();
+      used = detail::trace_thread_time();
+    }
+    ~traced_host_wait() {
+      if (began != 0) [[unlikely]]
+        detail::trace_host_wait(of.trace_number_, on, began, used);
+    }
+    traced_host_wait(const traced_host_wait&) = delete;
+    traced_host_wait& operator=(const traced_host_wait&) = delete;
+    const basic_runtime& of;
+    detail::op_point on;
+    std::int64_t began = 0;
+    std::int64_t used = 0;
+  };
 
   // Of runtime_base.
   void wait_for(detail::op_point op) override;
@@ -465,9 +489,12 @@ class basic_runtime final : private detail::runtime_base {
   submission give(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
   template <class Body>
   submission give(const stream_id* where, std::string_view text, Body&& body, const bindings& list);
+  static detail::lane_id lane_in(void* engine, stream_id id) {
+    return static_cast<engine_type*>(engine)->lane_of(id);
+  }
   template <class Body, class Pack>
   detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body, Pack held,
-                          std::span<const binding> bound);
+                          std::span<const binding> bound, bool is_named = false);
 
   // Placement.
   [[nodiscard]] stream_id place(std::span<const detail::op_point> before);

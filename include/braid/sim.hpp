@@ -129,6 +129,7 @@ class backend {
  public:
   using stream = sim::stream;
   using event = sim::event;
+  static constexpr const char* name = "sim";
 
   explicit backend(std::shared_ptr<device_state> device) noexcept : device_(std::move(device)) {}
   stream create_stream();

@@ -54,6 +54,9 @@ void each_setting(Settings& s, Visit&& visit) {
   visit("memory.limit", s.memory_limit, "bytes that a pool may reserve; 0 is no limit");
   visit("limits.ops_in_flight", s.ops_in_flight, "submitters wait beyond this; 0 is no limit");
   visit("limits.bytes_in_flight", s.bytes_in_flight, "submitters wait beyond this; 0 is no limit");
+  visit("trace.to", s.trace_to, "a file that a trace of the whole program is written to");
+  visit("trace.buffer", s.trace_buffer, "bytes for each thread's records; when full, the oldest are dropped");
+  visit("trace.cupti", s.trace_cupti, "on CUDA, times of ops by CUPTI where it is found; else by events");
   visit("log.to", s.log_to, "stdout, stderr or a file");
   visit("log.streaming", s.log_streaming, "who waits on whom: disabled, basic or full (why)");
   visit("log.memory", s.log_memory, "what the pools do: disabled, basic or full");
@@ -61,6 +64,7 @@ void each_setting(Settings& s, Visit&& visit) {
 }
 
 std::string variable_of(std::string_view key) {
+  if (key == "trace.to") return "BRAID_TRACE";
   std::string name = "BRAID_";
   for (const char c : key) {
     name += c == '.' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);

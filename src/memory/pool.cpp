@@ -162,6 +162,10 @@ block* pool::prepare(block* b, lane_id lane, std::uint64_t bytes, std::uint64_t 
   return b;
 }
 
+void pool::note_taken(const block& taken, std::string_view name) const noexcept {
+  if (traced_as_ != 0) trace_take(traced_as_, taken, name);
+}
+
 block* pool::adopt(void* data, std::uint64_t bytes) {
   auto made = std::make_unique<block>(static_cast<std::byte*>(data), bytes);
   made->is = block::kind::adopted;
@@ -187,6 +191,8 @@ void pool::give(block* b) noexcept {
     shared_->leaving.push_back(b);
     return shared_->look_at_leaving(2);
   }
+  if (is_tracing() && traced_as_ != 0) [[unlikely]]
+    trace_give(traced_as_, *b);
   lane_id lane = b->lane;
   bool has_one = false;
   bool is_mixed = false;
@@ -283,6 +289,7 @@ memory_usage pool::usage() const {
     out.peak_live = std::max(out.peak_live, all.peak_live);
     out.reserved = all.large.reserved();
     out.peak_reserved = all.large.peak_reserved();
+    out.peak_live = std::min(out.peak_live, out.peak_reserved);  // what is seen late may be counted twice
   }
   out.free = out.reserved - out.live - out.padding;
   out.limit = options_.limit;

@@ -5,11 +5,14 @@
 #include <array>
 #include <complex>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include "backends/drivers.hpp"
+#include "braid/trace.hpp"
 #include "suite.hpp"
+#include "trace/model.hpp"
 
 // What CUDA has beyond the suite of all backends.
 
@@ -43,6 +46,45 @@ TEST(cuda_backend, steady_work_makes_no_events) {
   EXPECT_GT(made, 0U);
   for (int i = 0; i < 20; ++i) round();
   EXPECT_EQ(rt->backend().events_made(), made);
+}
+
+TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_streams) {
+  const auto rt = make({.deterministic = true});
+  const std::string file = ::testing::TempDir() + "braid_cuda_trace_" + std::to_string(::getpid()) + ".json";
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  rt->synchronize();
+  {
+    tracing trace(file);
+    for (int i = 0; i < 20; ++i) {
+      rt->submit(stream_id{1}, "spin", read_write(x), [](native on, std::span<int>) { test::spin(on, 50); });
+      rt->submit(stream_id{2}, "follow", read(x), read_write(y),
+                 [](native on, std::span<const int>, std::span<int> to) {
+                   test::increment(on, to.data(), to.size());
+                 });
+    }
+    rt->submit(stream_id{2}, "nothing", read(x), [](native, std::span<const int>) {});
+    rt->synchronize();
+    EXPECT_EQ(trace.stop().incomplete, 0U);
+  }
+  const trace::trace t = trace::read_file(file);
+  std::filesystem::remove(file);
+  EXPECT_NE(t.timing.find(is_imitated() ? "events with timing" : "CUPTI"), std::string::npos) << t.timing;
+  ASSERT_EQ(t.ops.size(), 41U);
+  for (const std::string& each : trace::violations(t)) ADD_FAILURE() << each;
+  for (const trace::op& o : t.ops) {
+    EXPECT_EQ(o.worker, 0U);
+    if (o.label == "spin") {
+      EXPECT_GE(o.end - o.start, 49'000);
+    }
+    if (o.label == "nothing" && !is_imitated()) {
+      EXPECT_EQ(o.end, o.start);
+    }
+    if (o.label == "follow") {
+      ASSERT_EQ(o.waits.size(), 1U);
+      EXPECT_EQ(t.ops[o.waits[0].on].label, "spin");
+    }
+  }
 }
 
 TEST(cuda_backend, work_in_one_stream_records_nothing) {

@@ -31,10 +31,12 @@ struct event_core {
   std::condition_variable changed;
   std::uint64_t recorded = 0;
   std::uint64_t done = 0;
+  std::chrono::steady_clock::time_point at;  // when the last of them was reached
 
   void finish(std::uint64_t which) {
     const std::scoped_lock lock(mutex);
     done = std::max(done, which);
+    at = std::chrono::steady_clock::now();
     changed.notify_all();
   }
   void wait_for(std::uint64_t which) {
@@ -250,6 +252,13 @@ CUresult cuEventSynchronize(CUevent e) {
   }
   e->core->wait_for(which);
   return status();
+}
+CUresult cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
+  if (is_lost) return status();
+  if (cuEventQuery(from) != CUDA_SUCCESS || cuEventQuery(to) != CUDA_SUCCESS) return CUDA_ERROR_NOT_READY;
+  const std::scoped_lock lock(from->core->mutex, to->core->mutex);
+  *ms = std::chrono::duration<float, std::milli>(to->core->at - from->core->at).count();
+  return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc(CUdeviceptr* made, std::size_t bytes) {
   if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;

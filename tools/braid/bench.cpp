@@ -75,6 +75,7 @@ void add_bench(CLI::App& app, int& status) {
   engine->callback([options, &status] { status = run_engine(*options); });
   add_bench_memory(*bench, status);
   add_bench_tasks(*bench, status);
+  add_bench_trace(*bench, status);
   add_bench_cuda(*bench, status);
 }
 

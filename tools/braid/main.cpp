@@ -9,6 +9,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("`braid COMMAND --help` tells each command's options. The script ./braid also knows `test`.");
   int status = 0;
+  braid::tool::add_run(app, status);
+  braid::tool::add_explain(app, status);
+  braid::tool::add_timeline(app, status);
+  braid::tool::add_replay(app, status);
+  braid::tool::add_graph(app, status);
   braid::tool::add_verify(app, status);
   braid::tool::add_bench(app, status);
   braid::tool::add_config(app, status);

@@ -145,13 +145,14 @@ void add_verify(CLI::App& app, int& status) {
                                                              {"event", verify::backend_mode::event},
                                                              {"point", verify::backend_mode::point}};
   sub->add_option("--mode", c.mode, "Backends with events, with points, or both")
-      ->transform(CLI::CheckedTransformer(modes));
+      ->transform(CLI::CheckedTransformer(modes).description("both, event, point"));
   const std::map<std::string, sim::fault> faults = {{"missing", sim::fault::missing},
                                                     {"superfluous", sim::fault::superfluous},
                                                     {"stale_mark", sim::fault::stale_mark},
                                                     {"uncommitted_cursor", sim::fault::uncommitted_cursor}};
   sub->add_option("--inject", c.inject, "Build a fault into each program: it has to be caught")
-      ->transform(CLI::CheckedTransformer(faults));
+      ->transform(CLI::CheckedTransformer(faults).description(
+          "missing, superfluous, stale_mark, uncommitted_cursor"));
   sub->add_option("--replay", options->replay, "Run the program in this file instead")
       ->check(CLI::ExistingFile);
   sub->add_flag("--json", options->json, "Print JSON");

@@ -12,6 +12,7 @@
 #include "braid/detail/block.hpp"
 #include "braid/detail/labels.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/detail/trace_hooks.hpp"
 #include "braid/resource.hpp"
 
 namespace braid::detail {
@@ -99,13 +100,17 @@ struct op_frame {
 
   template <class... Native>
   void operator()(std::uint64_t cursor, Native... native) noexcept {
+    // Where the body is the work, its time is the op's.
+    constexpr bool is_work = sizeof...(Native) == 0;
+    const std::int64_t began = is_work && is_tracing() ? trace_now() : 0;
     failure_ptr why;
     if (home->needs_attention()) [[unlikely]]
       why = home->refuse(info(cursor), held.touches());
-    [[maybe_unused]] const bool is_refused = why != nullptr;
+    bool is_refused = why != nullptr;
     if constexpr (requires { body.refuse(); }) {
       if (!why) why = body.refuse();
       if (why && !is_refused) home->pass_on(info(cursor), held.touches(), why);
+      is_refused = why != nullptr;
     }
     if (!why) {
       try {
@@ -118,6 +123,10 @@ struct op_frame {
         home->heal(held.touches());
     }
     if constexpr (requires { body.finish(why); }) body.finish(why);
+    if (began != 0) [[unlikely]] {
+      trace_run(home->trace_number(), rank.lane(), cursor, began, trace_now(),
+                is_refused ? traced_outcome::skipped : (why ? traced_outcome::failed : traced_outcome::done));
+    }
   }
 
   /// The op cannot run, whatever it reads: the device is gone.

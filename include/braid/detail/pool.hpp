@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "braid/detail/block.hpp"
+#include "braid/detail/trace_hooks.hpp"
 #include "braid/log.hpp"
 #include "braid/memory.hpp"
 
@@ -87,7 +89,17 @@ class pool {
 
   [[nodiscard]] memory_usage usage() const;
 
+  /// Tells traces of what is taken and given back, as the runtime of this number. Before the first use.
+  void trace_as(std::uint32_t runtime) noexcept { traced_as_ = runtime; }
+  /// A block was taken for an owner of this name.
+  void note_owner(block& taken, std::string_view name) const {
+    taken.name = name;
+    if (is_tracing()) [[unlikely]]
+      note_taken(taken, name);
+  }
+
  private:
+  void note_taken(const block& taken, std::string_view name) const noexcept;
   struct lane_cache;
   struct lane_table;
   struct shared_lists;
@@ -103,6 +115,7 @@ class pool {
   const pool_options options_;
   const std::unique_ptr<lane_table> lanes_;
   const std::unique_ptr<shared_lists> shared_;
+  std::uint32_t traced_as_ = 0;  // 0: not at all
 };
 
 }  // namespace braid::detail

@@ -162,8 +162,12 @@ class runtime_base {
     return cancelled_.load(std::memory_order_relaxed);
   }
 
+  /// Of this runtime in traces.
+  [[nodiscard]] std::uint32_t trace_number() const noexcept { return trace_number_; }
+
  protected:
   std::shared_ptr<logger> log_;
+  std::uint32_t trace_number_ = 0;
 
  private:
   struct poison;

@@ -28,6 +28,7 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
       placement_(options.placement.value_or(detail::process_defaults().placed)),
       deterministic_(options.deterministic.value_or(detail::process_defaults().deterministic)),
       width_(options.streams.value_or(detail::process_defaults().max_streams)) {
+  const std::uint32_t most = width_;
   if constexpr (requires { backend.useful_streams(); }) width_ = std::min(width_, backend.useful_streams());
   if (options.memory) {
     pools_.push_back(std::make_unique<detail::pool>(options.memory, pool_options_of(options)));
@@ -45,11 +46,21 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
                                                                .deterministic = options.deterministic,
                                                                .ops_in_flight = options.ops_in_flight,
                                                                .bytes_in_flight = options.bytes_in_flight});
+  detail::traced_runtime traced;
+  traced.placement = to_string(placement_);
+  traced.streams = most;
+  traced.width = width_;
+  traced.live_bytes = [this] { return memory().live; };
+  if constexpr (requires { B::name; }) traced.backend = B::name;
+  if constexpr (requires { engine_->backend().workers(); }) traced.workers = engine_->backend().workers();
+  trace_number_ = detail::trace_add_runtime(std::move(traced));
+  for (const auto& each : pools_) each->trace_as(trace_number_);
   link_ = detail::runtime_link::open(*this);
 }
 
 template <runtime_backend B>
 basic_runtime<B>::~basic_runtime() {
+  detail::trace_remove_runtime(trace_number_);
   if constexpr (requires { engine_->backend().is_orphaned(); }) {
     if (engine_->backend().is_orphaned()) {
       // A child of fork() has neither the threads nor the device: there is nothing to finish.
@@ -90,11 +101,13 @@ detail::pool_options basic_runtime<B>::pool_options_of(const runtime_options& op
 
 template <runtime_backend B>
 void basic_runtime<B>::wait_for(detail::op_point op) {
+  const traced_host_wait traced(*this, op);
   engine_->wait(op.lane(), op.cursor());
 }
 
 template <runtime_backend B>
 void basic_runtime<B>::wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  const traced_host_wait traced(*this);
   if constexpr (requires { engine_->backend().help_while(word, old); }) {
     engine_->backend().help_while(word, old);
   } else {
@@ -235,7 +248,7 @@ detail::held_buffer<T, access::write, true> basic_runtime<B>::hold(Blocks& block
                                                                    const detail::scratch_argument<T>& a) {
   detail::block* memory = take_block(lane, std::max<std::uint64_t>(1, bytes_of<T>(a.count)));
   blocks.blocks[blocks.taken++] = memory;
-  memory->name = "scratch";
+  memory->home->note_owner(*memory, "scratch");
   return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};
 }
 
@@ -261,7 +274,7 @@ detail::block* basic_runtime<B>::take_memory(detail::buffer_core& core, detail::
   const std::lock_guard<detail::spin_lock> lock(core.lock);
   if (detail::block* found = core.memory.load(std::memory_order_relaxed)) return found;
   detail::block* taken = take_block(lane, std::max<std::uint64_t>(1, core.bytes));
-  taken->name = core.name;
+  taken->home->note_owner(*taken, core.name);
   taken->is_owned.store(true, std::memory_order_relaxed);
   core.memory.store(taken, std::memory_order_release);  // pairs with memory_of()
   return taken;
@@ -403,7 +416,8 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
   const auto bound = std::apply(
       [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
       held.each);
-  const detail::op_point op = launch(id, lane, text, std::forward<Body>(body), std::move(held), bound);
+  const detail::op_point op =
+      launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   (note_use(args, op), ...);
   return {link_, op};
 }
@@ -431,7 +445,8 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     bound.push_back({memory, item.kind, item.range,
                      item.range.size != 0 && item.range.size == item.handle->bytes, item.tag});
   }
-  const detail::op_point op = launch(id, lane, text, std::forward<Body>(body), std::move(held), bound);
+  const detail::op_point op =
+      launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   for (const auto& item : list.items_) note_access(*item.handle.get(), item.range, item.kind, op);
   return {link_, op};
 }
@@ -439,13 +454,19 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
 template <runtime_backend B>
 template <class Body, class Pack>
 detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
-                                          Body&& body, Pack held, std::span<const binding> bound) {
+                                          Body&& body, Pack held, std::span<const binding> bound,
+                                          bool is_named) {
+  const std::int64_t submitted = detail::is_tracing() ? detail::trace_now() : 0;
   if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
     engine_->backend().admit(engine_->stream_of(lane));
   }
   detail::label_ref label = detail::label_ref::of(text);
   // Points need no marks: there is nothing to learn.
   auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
+  if (submitted != 0) [[unlikely]] {
+    detail::trace_op({trace_number_, lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
+                     guard.waits().waits, &lane_in, engine_.get());
+  }
   using frame = detail::op_frame<std::decay_t<Body>, Pack>;
   engine_->backend().launch(guard.current(), guard.cursor(),
                             frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),

@@ -111,6 +111,8 @@ bool backend::is_complete(const event& e) {
   if (code == CUDA_ERROR_NOT_READY) return false;
   if (code == CUDA_ERROR_DEINITIALIZED) return true;
   state_->expect("cuEventQuery", code);
+  // It is over; but a tool that looks for races takes an order from a wait only.
+  (void)state_->cu().cuEventSynchronize(e.native_);
   note_complete(e.home_, e.covers_);
   return true;
 }
@@ -130,7 +132,8 @@ void backend::admit_slowly(const stream& s) const {
                     "another stream; what braid inserts has no place in the program's graph");
 }
 
-backend::inside::inside(detail::stream_state& s, const op_label* label)
+backend::inside::inside(detail::stream_state& s, const op_label* label, std::uint32_t of_runtime,
+                        braid::detail::lane_id lane, std::uint64_t cursor)
     : failure(s.home.failure()), state(s) {
   const auto& cu = s.home.cu();
   CUcontext now = nullptr;
@@ -139,7 +142,11 @@ backend::inside::inside(detail::stream_state& s, const op_label* label)
     before = now;
     (void)cu.cuCtxSetCurrent(s.native_context());
   }
-  if ((s.home.watch.load(std::memory_order_relaxed) & detail::shared_state::ranges) != 0) {
+  const std::uint32_t watch = s.home.watch.load(std::memory_order_relaxed);
+  if ((watch & detail::shared_state::traced) != 0 && !failure) {
+    traced = std::make_unique<detail::traced_scope>(s, detail::traced_op{of_runtime, lane, cursor});
+  }
+  if ((watch & detail::shared_state::ranges) != 0) {
     has_range = true;
     detail::push_range(label != nullptr ? label->name().c_str() : "op");
   }
@@ -147,6 +154,7 @@ backend::inside::inside(detail::stream_state& s, const op_label* label)
 
 backend::inside::~inside() {
   if (has_range) detail::pop_range();
+  traced.reset();
   if (before != nullptr) (void)state.home.cu().cuCtxSetCurrent(static_cast<CUcontext>(before));
 }
 

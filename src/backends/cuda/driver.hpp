@@ -15,7 +15,7 @@ namespace braid::cuda::detail {
   X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxEnablePeerAccess) \
   X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) \
-  X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
+  X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
   X(cuMemFreeAsync) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemsetD8Async) \
   X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
   X(cuMemsetD2D32Async) X(cuPointerGetAttributes) X(cuThreadExchangeStreamCaptureMode)

@@ -7,6 +7,8 @@
 #include <map>
 #include <shared_mutex>
 
+#include "braid/detail/trace_hooks.hpp"
+
 namespace braid::cuda::detail {
 
 namespace {
@@ -82,8 +84,15 @@ shared_state::shared_state(std::span<const int> ordinals, std::vector<int> prior
       (void)cu_.cuCtxEnablePeerAccess(peer.context, 0);  // may be enabled already
     }
   }
+  watch_traces();
   const std::scoped_lock lock(states().mutex);
   states().all.push_back(this);
+  if (braid::detail::is_tracing()) watch.fetch_or(traced, std::memory_order_relaxed);
+}
+
+void each_state(const std::function<void(shared_state&)>& visit) {
+  const std::scoped_lock lock(states().mutex);
+  for (shared_state* each : states().all) visit(*each);
 }
 
 shared_state::~shared_state() {
@@ -91,6 +100,7 @@ shared_state::~shared_state() {
     const std::scoped_lock lock(states().mutex);
     std::erase(states().all, this);
   }
+  timings.settle();
   streams_.clear();
   if (is_orphaned()) return;
   release_devices();

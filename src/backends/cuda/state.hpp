@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,6 +14,7 @@
 #include "braid/cuda.hpp"
 #include "braid/detail/lock.hpp"
 #include "driver.hpp"
+#include "tracer.hpp"
 
 namespace braid::cuda::detail {
 
@@ -82,9 +84,10 @@ class shared_state {
   /// The streams live as long as this does, because their events do.
   stream_state& add(std::unique_ptr<stream_state> made);
 
-  enum : std::uint32_t { lost = 1, ranges = 2, forked = 4 };
+  enum : std::uint32_t { lost = 1, ranges = 2, forked = 4, traced = 8 };
   std::atomic<std::uint32_t> watch{0};  // of these; what ops have to look at more closely
   std::atomic<std::uint64_t> events{0};
+  timed_ops timings{*this};
 
  private:
   [[noreturn]] void fail(const char* call, CUresult code);
@@ -99,6 +102,9 @@ class shared_state {
   std::vector<std::unique_ptr<stream_state>> streams_;
   std::exception_ptr failure_;
 };
+
+/// Calls `visit` with the state of each runtime, one after the other.
+void each_state(const std::function<void(shared_state&)>& visit);
 
 /// A stream with its pool of events.
 struct stream_state : hot_state {
