@@ -186,7 +186,7 @@ class future_state final : public future_state_base {
   /// Of a state that is ready; once.
   stored<T> take() {
     rethrow();
-    return std::move(*value_);
+    return std::move(*value_);  // NOLINT(bugprone-unchecked-optional-access): ready, and no error
   }
   /// Where an op puts the value before it calls set_ready().
   stored<T>& prepare() { return value_.emplace(); }

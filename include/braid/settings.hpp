@@ -31,13 +31,13 @@ struct settings {
   setting<placement> placed{placement::automatic};
   setting<std::uint32_t> workers{0};  ///< 0: the cores of this process
   setting<bool> pin_workers{false};
-  setting<bool> nvtx{false};                            ///< on CUDA: ranges for NVIDIA's profilers
-  setting<std::uint64_t> memory_limit{0};               ///< of each pool; 0: no limit
-  setting<std::uint64_t> ops_in_flight{0};              ///< 0: no limit
-  setting<std::uint64_t> bytes_in_flight{0};            ///< 0: no limit
-  setting<std::string> trace_to{""};                    ///< a file; empty: nothing is traced
-  setting<std::uint64_t> trace_buffer{64 * 1'048'576};  ///< bytes, for each thread
-  setting<bool> trace_cupti{true};                      ///< on CUDA: times by CUPTI where it is found
+  setting<bool> nvtx{false};                                     ///< on CUDA: ranges for NVIDIA's profilers
+  setting<std::uint64_t> memory_limit{0};                        ///< of each pool; 0: no limit
+  setting<std::uint64_t> ops_in_flight{0};                       ///< 0: no limit
+  setting<std::uint64_t> bytes_in_flight{0};                     ///< 0: no limit
+  setting<std::string> trace_to{""};                             ///< a file; empty: nothing is traced
+  setting<std::uint64_t> trace_buffer{std::uint64_t{64} << 20};  ///< bytes, for each thread
+  setting<bool> trace_cupti{true};  ///< on CUDA: times by CUPTI where it is found
   setting<std::string> log_to{"stderr"};
   setting<log_level> log_streaming{log_level::disabled};
   setting<log_level> log_memory{log_level::disabled};

@@ -120,6 +120,7 @@ std::string to_text(const trace& t, const explanation& e, std::size_t most_steps
       ops, to_text(p.ops), percent(p.ops, makespan), to_text(p.worker), percent(p.worker, makespan),
       to_text(p.host), percent(p.host, makespan));
   std::vector<const path_step*> steps;
+  steps.reserve(p.steps.size());
   for (const path_step& s : p.steps) steps.push_back(&s);
   if (steps.size() > most_steps) {
     std::ranges::stable_sort(steps, std::greater{}, [](const path_step* s) { return s->end - s->begin; });

@@ -205,7 +205,7 @@ recording stop_recording() {
   return r;
 }
 
-void add_device_tracer(device_tracer tracer) {
+void add_device_tracer(const device_tracer& tracer) {
   registry& all = shared();
   bool is_late = false;
   {

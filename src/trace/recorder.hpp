@@ -35,7 +35,7 @@ struct device_tracer {
   std::function<void()> begin;
   std::function<std::string()> end;
 };
-void add_device_tracer(device_tracer tracer);
+void add_device_tracer(const device_tracer& tracer);
 
 /// From the first word of a record.
 struct record_head {

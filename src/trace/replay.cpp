@@ -166,9 +166,8 @@ class player {
     constexpr std::uint64_t largest = std::uint64_t{1} << 40;
     const std::uint64_t bytes = r.is_token ? 8 : std::clamp<std::uint64_t>(r.bytes, 1, largest);
     if (r.is_made && r.is_written_first) return found = runtime_.template make_buffer<std::byte>(bytes);
-    const std::uintptr_t at = next_address_;
-    next_address_ += (bytes + 4095) & ~std::uint64_t{4095};
-    return found = runtime_.adopt(std::span(reinterpret_cast<std::byte*>(at), bytes));
+    auto* const at = static_cast<std::byte*>(before_.allocate((bytes + 4095) & ~std::uint64_t{4095}));
+    return found = runtime_.adopt(std::span(at, bytes));
   }
 
   void submit(op_index i) {
@@ -259,7 +258,7 @@ class player {
   std::unordered_map<std::uint64_t, resource_info> resources_;
   basic_runtime<Backend> runtime_;
   std::unordered_map<std::uint64_t, buffer<std::byte>> buffers_;
-  std::uintptr_t next_address_ = std::uintptr_t{1} << 45;
+  sim::imagined_source before_{std::uintptr_t{1} << 45};  // of what was there before the trace began
   std::vector<place> places_;
   std::vector<thread> threads_;
   bindings list_;

@@ -179,6 +179,7 @@ class events {
   // corrected by that.
   void place_empty_ops() {
     std::vector<const recorded_op*> by_time;
+    by_time.reserve(ops_.size());
     for (const recorded_op& op : ops_) by_time.push_back(&op);
     std::ranges::stable_sort(by_time, {}, [](const recorded_op* op) { return op->words[4]; });
     for (const recorded_op* op : by_time) {

@@ -9,7 +9,7 @@ namespace {
 
 struct cpu_kernels {
   using runtime = cpu::runtime;
-  static constexpr std::uint64_t requests = 2000;
+  static constexpr std::uint64_t requests = 4000;
   static constexpr auto layer = apply_layer;
 };
 

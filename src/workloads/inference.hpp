@@ -89,7 +89,7 @@ class inference {
  private:
   static constexpr std::uint64_t most_requests = 10'000'000;
   static constexpr std::uint64_t layers = 4;
-  static constexpr std::uint64_t width = 1024;
+  static constexpr std::uint64_t width = 512;
   static constexpr std::uint64_t distinct = 32;  // questions
   static constexpr std::uint64_t servers = 8;
 

@@ -146,7 +146,9 @@ class measured {
   static constexpr std::uint64_t most_step = 1024;
   static constexpr std::uint64_t most_ahead = 12'288;
   void end_stretch() {
-    if (stretch_) add_submitting(thread_time() - *std::exchange(stretch_, std::nullopt));
+    if (!stretch_) return;
+    add_submitting(thread_time() - *stretch_);
+    stretch_.reset();
   }
   void wait_for_next() {
     pending_.front().wait();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -79,7 +80,9 @@ class stencil {
     const std::vector<double> expected = in_one_piece();
     const auto differing = static_cast<std::uint64_t>(std::inner_product(
         found.begin(), found.end(), expected.begin(), std::uint64_t{0}, std::plus<>{},
-        [](double a, double b) { return std::uint64_t{std::memcmp(&a, &b, sizeof(a)) != 0}; }));
+        [](double a, double b) {
+          return std::uint64_t{std::bit_cast<std::uint64_t>(a) != std::bit_cast<std::uint64_t>(b)};
+        }));
     of.verified = differing == 0;
     of.check = of.verified
                    ? "equal to the plate in one piece, bit by bit"

@@ -147,6 +147,7 @@ class taskgraph {
   // ---- The check: one op after the other on this thread.
   void check(result& of) {
     std::vector<std::vector<std::uint64_t>> expected;
+    expected.reserve(graph_.resources.size());
     for (const graph::resource& r : graph_.resources) expected.emplace_back(r.words);
     for (std::uint64_t round = 0; round < rounds_; ++round) {
       for (std::uint64_t i = 0; i < graph_.ops.size(); ++i) {

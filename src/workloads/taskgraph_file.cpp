@@ -188,6 +188,7 @@ class reader : private json_fields {
     const auto found = by_name_.find(called);
     if (found == by_name_.end()) {
       std::vector<std::string_view> names;
+      names.reserve(to_.resources.size());
       for (const auto& r : to_.resources) names.emplace_back(r.name);
       fail(*name, name_at,
            fmt::format("there is no resource '{}'{}", shortened(called), guess(called, names)));

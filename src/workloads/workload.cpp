@@ -29,7 +29,7 @@ const std::array<entry, 5>& entries() {
         "how many frames; 1000 on the CPU, 4000 on a GPU", false},
        pipeline_on_cpu},
       {{"inference", "eight threads answer requests with the same weights",
-        "how many requests; 2000 on the CPU, 8000 on a GPU", false},
+        "how many requests; 4000 on the CPU, 8000 on a GPU", false},
        inference_on_cpu},
       {{"taskgraph", "a graph of ops from a file, see docs/guide/taskgraph.md",
         "how often the graph is run; what the file says, or 1", true},

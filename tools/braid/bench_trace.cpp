@@ -25,7 +25,7 @@ void add_bench_trace(CLI::App& bench, int& status) {
     if (with->quick) with->bench.ops /= 10;
     nlohmann::json out;
     {
-      progress_bar bar("tracing", 3 * (with->bench.repetitions + 1));
+      progress_bar bar("tracing", std::uint64_t{3} * (with->bench.repetitions + 1));
       with->bench.progress = [&](std::uint64_t done, std::uint64_t) { bar.show(done); };
       out = braid::bench::run_trace_bench(with->bench);
     }

@@ -83,6 +83,7 @@ int run_replay(const asked& with) {
   if (t.ops.empty()) throw trace::trace_error(with.file + ": has no ops to replay");
   const trace::replay_setting own = trace::own_setting(t);
   std::vector<placing> placements;
+  placements.reserve(with.placements.size());
   for (const std::string& each : with.placements) placements.push_back(parse_placing(each));
   if (placements.empty()) {
     placements = {placing::recorded, placing::automatic};

@@ -146,17 +146,15 @@ nlohmann::json to_json(const figures& f) {
   return out;
 }
 
-int run_workload(asked& a) {
-  if (!a.placement.empty()) {
-    for (const placement p : {placement::automatic, placement::per_thread, placement::single}) {
-      if (a.placement == to_string(p)) a.with.placement = p;
-    }
-    if (!a.with.placement) {
-      throw usage_error(
-          misuse::bad_settings,
-          fmt::format("--placement {}: is not one of automatic, per_thread, single", a.placement));
-    }
+placement parse_placement(const std::string& text) {
+  for (const placement p : {placement::automatic, placement::per_thread, placement::single}) {
+    if (text == to_string(p)) return p;
   }
+  throw usage_error(misuse::bad_settings,
+                    fmt::format("--placement {}: is not one of automatic, per_thread, single", text));
+}
+
+int run_workload(const asked& a) {
   if (!settings::process().trace_to.value.empty()) {
     throw usage_error(misuse::bad_settings,
                       "`braid run` records a trace of its own: use --trace in place of BRAID_TRACE");
@@ -242,7 +240,10 @@ void add_run(CLI::App& app, int& status) {
   sub->add_option("--html", with->html, "Write a page that shows the trace");
   sub->add_flag("--json", with->json, "Print JSON");
   sub->footer(about);
-  sub->callback([with, &status] { status = run_workload(*with); });
+  sub->callback([with, &status] {
+    if (!with->placement.empty()) with->with.placement = parse_placement(with->placement);
+    status = run_workload(*with);
+  });
 }
 
 }  // namespace braid::tool

@@ -101,15 +101,16 @@ class machine {
 /// Memory that nobody looks at.
 class imagined_source final : public memory_source {
  public:
+  explicit imagined_source(std::uintptr_t first = std::uintptr_t{1} << 44) noexcept : next_(first) {}
   [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept override {
     next_ += bytes;
-    return reinterpret_cast<void*>(next_ - bytes);
+    return reinterpret_cast<void*>(next_ - bytes);  // NOLINT(performance-no-int-to-ptr): never looked at
   }
   void free(void*, std::uint64_t) noexcept override {}
   [[nodiscard]] const char* name() const noexcept override { return "imagined"; }
 
  private:
-  std::uintptr_t next_ = std::uintptr_t{1} << 44;
+  std::uintptr_t next_;
 };
 
 /// The machine as a backend, with events or with points. An op's body has `duration` and `given(stream,
