@@ -350,14 +350,14 @@ class basic_runtime final : private detail::runtime_base {
   struct traced_host_wait {
     explicit traced_host_wait(const basic_runtime& runtime, detail::op_point op = {}) noexcept
         : of(runtime), on(op) {
-      if (!detail::is_tracing()) [[likely]]
+      if (!of.is_traced()) [[likely]]
         return;
       began = detail::trace_now();
       used = detail::trace_thread_time();
     }
     ~traced_host_wait() {
       if (began != 0) [[unlikely]]
-        detail::trace_host_wait(of.trace_number_, on, began, used);
+        detail::trace_host_wait(of.trace_number(), on, began, used);
     }
     traced_host_wait(const traced_host_wait&) = delete;
     traced_host_wait& operator=(const traced_host_wait&) = delete;

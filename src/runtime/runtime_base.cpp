@@ -1,10 +1,28 @@
 #include "braid/detail/runtime_base.hpp"
 
+#include "braid/detail/trace_hooks.hpp"
+
 #include <algorithm>
 
 #include "braid/detail/block.hpp"
 
 namespace braid::detail {
+
+void runtime_base::enter_traces(std::string backend, std::uint32_t workers, std::uint32_t streams,
+                                std::uint32_t width, const char* placement,
+                                std::function<std::uint64_t()> live_bytes) {
+  trace_number_ = trace_add_runtime({.backend = std::move(backend),
+                                     .workers = workers,
+                                     .streams = streams,
+                                     .width = width,
+                                     .placement = placement,
+                                     .live_bytes = std::move(live_bytes),
+                                     .is_traced = &is_traced_});
+}
+
+void runtime_base::leave_traces() noexcept {
+  trace_remove_runtime(trace_number_);
+}
 
 constinit thread_local const std::string* running_body = nullptr;
 constinit thread_local std::uint64_t last_order = 0;

@@ -152,6 +152,17 @@ file open(const std::filesystem::path& path) {
 
 }  // namespace
 
+namespace {
+
+// Under the registry's lock.
+void tell_runtimes(const registry& all, bool is_traced) {
+  for (const auto& [number, r] : all.runtimes) {
+    if (r.is_traced != nullptr) r.is_traced->store(is_traced, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
 void start_recording(std::uint64_t buffer_bytes) {
   registry& all = shared();
   std::vector<device_tracer> devices;
@@ -171,6 +182,8 @@ void start_recording(std::uint64_t buffer_bytes) {
   }
   for (const device_tracer& each : devices) each.begin();
   detail::tracing_on.store(true);
+  const std::scoped_lock lock(all.mutex);
+  tell_runtimes(all, true);
 }
 
 recording stop_recording() {
@@ -189,6 +202,7 @@ recording stop_recording() {
   if (r.timing.empty()) r.timing = "the host's clock, around each body";
   detail::tracing_on.store(false);
   const std::scoped_lock lock(all.mutex);
+  tell_runtimes(all, false);
   r.began = all.began;
   r.threads = std::exchange(all.ended, {});
   r.dropped = std::exchange(all.dropped_by_ended, 0);
@@ -285,6 +299,7 @@ std::uint32_t trace_add_runtime(traced_runtime what) {
   trace::registry& all = trace::shared();
   const std::scoped_lock lock(all.mutex);
   const std::uint32_t number = all.last_runtime = (all.last_runtime + 1) & 0xff'ffff;
+  if (tracing_on.load(std::memory_order_relaxed)) what.is_traced->store(true, std::memory_order_relaxed);
   all.runtimes[number] = std::move(what);
   return number;
 }
@@ -294,6 +309,7 @@ void trace_remove_runtime(std::uint32_t number) noexcept {
   const std::scoped_lock lock(all.mutex);
   if (all.is_on) {
     all.runtimes[number].live_bytes = nullptr;
+    all.runtimes[number].is_traced = nullptr;
     all.gone.push_back(number);
   } else {
     all.runtimes.erase(number);

@@ -69,6 +69,7 @@ TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_strea
   }
   const trace::trace t = trace::read_file(file);
   std::filesystem::remove(file);
+  // Beside NVIDIA's own tools there is no CUPTI.
   EXPECT_NE(t.timing.find(is_imitated() ? "events with timing" : "CUPTI"), std::string::npos) << t.timing;
   ASSERT_EQ(t.ops.size(), 41U);
   for (const std::string& each : trace::violations(t)) ADD_FAILURE() << each;
@@ -77,7 +78,7 @@ TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_strea
     if (o.label == "spin") {
       EXPECT_GE(o.end - o.start, 49'000);
     }
-    if (o.label == "nothing" && !is_imitated()) {
+    if (o.label == "nothing" && t.timing.starts_with("CUPTI")) {
       EXPECT_EQ(o.end, o.start);
     }
     if (o.label == "follow") {

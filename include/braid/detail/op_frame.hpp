@@ -102,7 +102,7 @@ struct op_frame {
   void operator()(std::uint64_t cursor, Native... native) noexcept {
     // Where the body is the work, its time is the op's.
     constexpr bool is_work = sizeof...(Native) == 0;
-    const std::int64_t began = is_work && is_tracing() ? trace_now() : 0;
+    const std::int64_t began = is_work && home->is_traced() ? trace_now() : 0;
     failure_ptr why;
     if (home->needs_attention()) [[unlikely]]
       why = home->refuse(info(cursor), held.touches());

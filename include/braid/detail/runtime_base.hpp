@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -164,10 +165,16 @@ class runtime_base {
 
   /// Of this runtime in traces.
   [[nodiscard]] std::uint32_t trace_number() const noexcept { return trace_number_; }
+  /// Whether a trace is recorded. Stands beside what each op looks at anyway.
+  [[nodiscard]] bool is_traced() const noexcept {
+    return is_traced_.load(std::memory_order_relaxed);  // orders nothing: the edges of a trace are not sharp
+  }
 
  protected:
   std::shared_ptr<logger> log_;
-  std::uint32_t trace_number_ = 0;
+  void enter_traces(std::string backend, std::uint32_t workers, std::uint32_t streams, std::uint32_t width,
+                    const char* placement, std::function<std::uint64_t()> live_bytes);
+  void leave_traces() noexcept;
 
  private:
   struct poison;
@@ -178,6 +185,8 @@ class runtime_base {
   // outlive the runtime. Every op looks at it: it has a line of its own, because a runtime often stands on
   // the stack of the thread that submits.
   alignas(64) std::shared_ptr<std::atomic<std::uint32_t>> attention_;
+  std::atomic<bool> is_traced_{false};
+  std::uint32_t trace_number_ = 0;
   alignas(64) std::mutex mutex_;
   std::set<op_point> to_cancel_;
   std::atomic<std::uint32_t> cancels_{0};   // the size of to_cancel_

@@ -46,21 +46,19 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
                                                                .deterministic = options.deterministic,
                                                                .ops_in_flight = options.ops_in_flight,
                                                                .bytes_in_flight = options.bytes_in_flight});
-  detail::traced_runtime traced;
-  traced.placement = to_string(placement_);
-  traced.streams = most;
-  traced.width = width_;
-  traced.live_bytes = [this] { return memory().live; };
-  if constexpr (requires { B::name; }) traced.backend = B::name;
-  if constexpr (requires { engine_->backend().workers(); }) traced.workers = engine_->backend().workers();
-  trace_number_ = detail::trace_add_runtime(std::move(traced));
-  for (const auto& each : pools_) each->trace_as(trace_number_);
+  std::string backend_name;
+  std::uint32_t workers = 0;
+  if constexpr (requires { B::name; }) backend_name = B::name;
+  if constexpr (requires { engine_->backend().workers(); }) workers = engine_->backend().workers();
+  enter_traces(std::move(backend_name), workers, most, width_, to_string(placement_),
+               [this] { return memory().live; });
+  for (const auto& each : pools_) each->trace_as(trace_number());
   link_ = detail::runtime_link::open(*this);
 }
 
 template <runtime_backend B>
 basic_runtime<B>::~basic_runtime() {
-  detail::trace_remove_runtime(trace_number_);
+  leave_traces();
   if constexpr (requires { engine_->backend().is_orphaned(); }) {
     if (engine_->backend().is_orphaned()) {
       // A child of fork() has neither the threads nor the device: there is nothing to finish.
@@ -456,7 +454,7 @@ template <class Body, class Pack>
 detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
                                           Body&& body, Pack held, std::span<const binding> bound,
                                           bool is_named) {
-  const std::int64_t submitted = detail::is_tracing() ? detail::trace_now() : 0;
+  const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
   if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
     engine_->backend().admit(engine_->stream_of(lane));
   }
@@ -464,7 +462,7 @@ detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, st
   // Points need no marks: there is nothing to learn.
   auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
   if (submitted != 0) [[unlikely]] {
-    detail::trace_op({trace_number_, lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
+    detail::trace_op({trace_number(), lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
                      guard.waits().waits, &lane_in, engine_.get());
   }
   using frame = detail::op_frame<std::decay_t<Body>, Pack>;

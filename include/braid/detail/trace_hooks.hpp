@@ -22,7 +22,7 @@ namespace braid::detail {
 struct block;
 struct op_point;
 
-alignas(64) inline constinit std::atomic<bool> tracing_on{false};  // read by every op
+inline constinit std::atomic<bool> tracing_on{false};
 
 [[nodiscard]] inline bool is_tracing() noexcept {
   return tracing_on.load(std::memory_order_relaxed);  // orders nothing: the edges of a trace are not sharp
@@ -42,6 +42,7 @@ struct traced_runtime {
   std::string placement;
   std::function<std::uint64_t()> live_bytes;  // asked when a trace begins
   std::uint64_t live = 0;                     // what it said
+  std::atomic<bool>* is_traced = nullptr;     // set while a trace is recorded
 };
 /// Starts the trace that the settings ask for, if they do. Returns the runtime's number, from 1.
 std::uint32_t trace_add_runtime(traced_runtime what);
