@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "braid/cpu.hpp"
+#include "braid/detail/cores.hpp"
 #include "workloads/programs.hpp"
 
 #ifndef BRAID_HAS_OPENBLAS
@@ -147,8 +148,16 @@ struct cpu_kernels {
 
 }  // namespace
 
+// Few workers are best kept busy by a stream for each column of tiles. Many have more to do than that lets
+// run at once: on eight the runtime's own choice takes two thirds of the time, on sixteen half
+// (docs/benchmarks/trace.md).
 result cholesky_on_cpu(const options& with, const hooks& call) {
-  return cholesky<cpu_kernels>(with, call).run();
+  constexpr unsigned few = 4;
+  options chosen = with;
+  if (!with.placement && with.workers.value_or(detail::cores_of_process().usable) > few) {
+    chosen.placement = placement::automatic;
+  }
+  return cholesky<cpu_kernels>(chosen, call).run();
 }
 
 }  // namespace braid::workloads
