@@ -21,22 +21,40 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 namespace {
 
 int tried = 0;
 
-bool try_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+bool try_input(std::string_view text, const std::string& name) {
   ++tried;
   try {
     braid::fuzz::run(text);
     return true;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", path.c_str(), e.what());
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), e.what());
     return false;
   }
+}
+
+// A file of many inputs, as pack.py makes it: each is its size, a newline and its bytes.
+bool try_packed(const std::string& all, const std::string& name) {
+  bool good = true;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t line = all.find('\n', at);
+    const std::size_t size = std::stoul(all.substr(at, line - at));
+    good = try_input(std::string_view(all).substr(line + 1, size), name + ", byte " + std::to_string(at)) &&
+           good;
+    at = line + 1 + size;
+  }
+  return good;
+}
+
+bool try_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  return path.extension() == ".packed" ? try_packed(text, path.string()) : try_input(text, path.string());
 }
 
 }  // namespace
