@@ -413,6 +413,32 @@ TEST(cpu_backend_options, workers_may_be_pinned) {
   EXPECT_EQ(ran, 100);
 }
 
+// The list of ready streams that the thread takes from is that of the stream it waits for: taken from its own
+// one, the stream that is ready there would be lost.
+TEST(cpu, a_thread_that_waits_for_an_event_of_another_runtime_loses_no_work_of_either) {
+  cpu::runtime one({.workers = 1});
+  cpu::runtime other({.workers = 1});
+  std::atomic<bool> go{false};
+  std::atomic<int> held{0};
+  std::atomic<int> ran{0};
+  for (cpu::runtime* each : {&one, &other}) {
+    each->submit(stream_id{1}, "hold", [&] {
+      ++held;
+      while (!go) std::this_thread::yield();
+    });
+  }
+  while (held != 2) std::this_thread::yield();  // both workers are busy: what follows stays in the lists
+  const submission here = one.submit(stream_id{2}, "here", [&] { ++ran; });
+  const submission there = other.submit(stream_id{2}, "there", [&] { ++ran; });
+  auto& stream = other.engine().stream_of(there.op().lane());
+  one.backend().wait_event_sync(other.backend().event_of(stream, there.op().cursor()));
+  EXPECT_TRUE(there.is_over());
+  go = true;
+  here.wait();
+  other.synchronize();
+  EXPECT_EQ(ran, 2);
+}
+
 TEST(cpu_backend_options, a_waiting_thread_counts_as_a_worker) {
   EXPECT_EQ(workers(4).workers(), 4U);
   EXPECT_EQ(workers(4).useful_streams(), 32U);

@@ -34,7 +34,7 @@ std::shared_ptr<memory_source> backend::memory() const {
 }
 
 void backend::wait(detail::cpu_queue& q, std::uint64_t cursor) {
-  scheduler_->wait(q, cursor);
+  q.home.wait(q, cursor);  // of another runtime, if its event is waited for
   if (q.has_failed.load(std::memory_order_relaxed)) report_failures(q, cursor);  // seen with `done`
 }
 
