@@ -92,7 +92,7 @@ expect 0 "stream special 0 waited 9.00 µs for 'a' on stream 0: it reads 'x' tha
 expect 0 '"explained": [01]' "$braid" explain out.json --json
 expect 0 '' "$braid" timeline out.json -o page.html
 expect 0 '<title>' cat page.html
-expect 0 'recommended' "$braid" replay out.json --streams 1,2..8 --placement automatic
+expect 0 "replayed as it was" "$braid" replay out.json --streams 1,2..8 --placement automatic
 expect 0 '"predicted_to_measured": ' "$braid" replay out.json --json
 expect 2 "'x' is not a number" "$braid" replay out.json --streams 1..x
 expect 0 'label="RAW image"' "$braid" graph out.json

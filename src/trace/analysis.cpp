@@ -11,19 +11,6 @@ namespace braid::trace {
 
 namespace {
 
-/// The place of each op on its stream.
-std::vector<std::uint32_t> places_of(const trace& t) {
-  std::vector<std::uint32_t> places(t.ops.size());
-  for (const stream& s : t.streams) {
-    for (std::uint32_t i = 0; i < s.ops.size(); ++i) places[s.ops[i]] = i;
-  }
-  return places;
-}
-
-const op* before(const trace& t, const op& o, std::uint32_t place) {
-  return place == 0 ? nullptr : &t.ops[t.streams[o.stream].ops[place - 1]];
-}
-
 /// When all that the wait reaches was over; the beginning of the trace if that is not known.
 time_ns end_of(const trace& t, const wait& w) {
   time_ns end = t.begin;
@@ -38,15 +25,17 @@ time_ns end_of_waits(const trace& t, const op& o) {
   return end;
 }
 
-/// When the op was submitted and first of its stream.
-time_ns in_front_at(const trace& t, const op& o, const op* previous) {
-  return std::max({t.begin, o.submit, previous != nullptr ? previous->end : t.begin});
-}
-
-const op* op_before(const trace& t, const op& o) {
+/// The op in front of it on its stream.
+op_index before(const trace& t, const op& o) {
   const auto& all = t.streams[o.stream].ops;
   const auto at = std::ranges::lower_bound(all, o.cursor, {}, [&](op_index i) { return t.ops[i].cursor; });
-  return at == all.begin() ? nullptr : &t.ops[*(at - 1)];
+  return at == all.begin() ? no_op : *(at - 1);
+}
+
+/// When the op was submitted and first of its stream.
+time_ns in_front_at(const trace& t, const op& o) {
+  const op_index previous = before(t, o);
+  return std::max({t.begin, o.submit, previous != no_op ? t.ops[previous].end : t.begin});
 }
 
 }  // namespace
@@ -64,7 +53,7 @@ std::string to_text(time_ns time) {
 }
 
 time_ns ready_at(const trace& t, const op& o) {
-  return std::max(in_front_at(t, o, op_before(t, o)), end_of_waits(t, o));
+  return std::max(in_front_at(t, o), end_of_waits(t, o));
 }
 
 std::vector<account> account_streams(const trace& t) {
@@ -94,7 +83,7 @@ std::vector<account> account_streams(const trace& t) {
 
 time_ns cost_of(const trace& t, const op& o, const wait& w) {
   if (w.on == no_op) return 0;
-  return std::max<time_ns>(0, std::min(end_of(t, w), o.start) - in_front_at(t, o, op_before(t, o)));
+  return std::max<time_ns>(0, std::min(end_of(t, w), o.start) - in_front_at(t, o));
 }
 
 std::string sentence(const trace& t, const op& o, const wait& w) {
@@ -154,7 +143,6 @@ time_ns off_core(const std::vector<const host_wait*>& waits, std::size_t after) 
 critical_path find_critical_path(const trace& t) {
   critical_path path;
   if (t.ops.empty()) return path;
-  const std::vector<std::uint32_t> places = places_of(t);
   std::map<std::uint32_t, std::vector<const host_wait*>> waits;  // by thread, in the order of their ends
   for (const host_wait& w : t.host_waits) waits[w.thread].push_back(&w);
   for (auto& [thread, list] : waits) std::ranges::stable_sort(list, {}, &host_wait::end);
@@ -177,8 +165,7 @@ critical_path find_critical_path(const trace& t) {
     const op& o = t.ops[now];
     const time_ns start = std::min(o.start, until);
     add(path_step::kind::op, now, start, until, path.ops);
-    const op* previous = before(t, o, places[now]);
-    op_index last = previous != nullptr ? t.streams[o.stream].ops[places[now] - 1] : no_op;
+    op_index last = before(t, o);
     time_ns ready = last != no_op ? t.ops[last].end : t.begin;
     const auto consider = [&](op_index candidate) {
       if (candidate == no_op || t.ops[candidate].end < ready) return;
@@ -197,7 +184,6 @@ critical_path find_critical_path(const trace& t) {
     if (is_late) {
       // The program's own time, back to the last op that it stood still for.
       last = no_op;
-      time_ns since = t.begin;
       if (const auto of = waits.find(o.submitter); of != waits.end()) {
         const auto at = std::ranges::upper_bound(of->second, until, {}, &host_wait::end);
         if (at != of->second.begin()) {
@@ -208,7 +194,7 @@ critical_path find_critical_path(const trace& t) {
           const time_ns starved = std::min(until - w.end, off_core(of->second, place));
           add(path_step::kind::host, now, w.end + starved, until, path.host);
           until = std::min(until, w.end + starved);
-          since = last != no_op ? std::min(t.ops[last].end, until) : w.end;
+          const time_ns since = last != no_op ? std::min(t.ops[last].end, until) : w.end;
           add(path_step::kind::worker, now, since, until, path.worker);
           until = since;
         }

@@ -1,6 +1,7 @@
 #include "trace/recorder.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -10,7 +11,6 @@
 #include <ctime>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "braid/detail/block.hpp"
@@ -150,10 +150,6 @@ file open(const std::filesystem::path& path) {
   return to;
 }
 
-}  // namespace
-
-namespace {
-
 // Under the registry's lock.
 void tell_runtimes(const registry& all, bool is_traced) {
   for (const auto& [number, r] : all.runtimes) {
@@ -238,12 +234,19 @@ struct tracing::impl {
   std::filesystem::path path;
   trace::file to;
   bool is_over = false;
+  const pid_t process = getpid();
 };
 
+// A trace that is refused leaves the file alone.
 tracing::tracing(std::filesystem::path to, trace_options options) : impl_(std::make_unique<impl>()) {
-  impl_->to = trace::open(to);
-  impl_->path = std::move(to);
   trace::start_recording(options.buffer_bytes);
+  try {
+    impl_->to = trace::open(to);
+  } catch (...) {
+    (void)trace::stop_recording();
+    throw;
+  }
+  impl_->path = std::move(to);
 }
 
 tracing::~tracing() {
@@ -256,6 +259,8 @@ tracing::~tracing() {
 
 trace_summary tracing::stop() {
   if (std::exchange(impl_->is_over, true)) return {};
+  // A child of fork() has neither the threads nor the file to itself: it is the parent's trace.
+  if (getpid() != impl_->process) return {};
   const trace::recording all = trace::stop_recording();
   std::string text;
   const trace_summary made = trace::write_events(text, all);

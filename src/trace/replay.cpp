@@ -39,7 +39,8 @@ struct thread {
   time_ns now = 0;
   bool is_waiting = false;
   std::size_t helper = 0;  // the worker that it is while it waits
-  std::vector<place*> for_these;
+  std::vector<const place*> for_these;
+  std::size_t known = 0;  // of these, the first ones have started
 };
 
 template <class Backend>
@@ -173,8 +174,6 @@ class player {
   void submit(op_index i) {
     const op& o = trace_.ops[i];
     list_.clear();
-    // Two uses of one resource that a broken file says to be in conflict would be refused: they are one.
-    std::map<std::uint64_t, access> seen;
     for (const use& u : o.uses) {
       if (u.range.size == 0) continue;
       resource_info& r = resources_[u.resource];
@@ -215,10 +214,11 @@ class player {
 
   void begin_wait(thread& t, const host_wait& w) {
     t.for_these.clear();
+    t.known = 0;
     if (w.on != no_op) {
       t.for_these.push_back(&places_[w.on]);
     } else {
-      for (place& p : places_) {
+      for (const place& p : places_) {
         if (p.cursor != 0) t.for_these.push_back(&p);
       }
     }
@@ -230,17 +230,17 @@ class player {
   void release_waiting() {
     for (thread& t : threads_) {
       if (!t.is_waiting) continue;
-      time_ns until = t.now;
-      const bool is_known = std::ranges::all_of(t.for_these, [&](const place* p) {
-        if (p->cursor == 0) return true;  // submitted by nobody: a trace that was cut
-        const auto end = machine_->end_of(p->stream, p->cursor);
-        if (end) until = std::max(until, *end);
-        return end.has_value();
-      });
+      for (; t.known < t.for_these.size(); ++t.known) {
+        const place& p = *t.for_these[t.known];
+        if (p.cursor == 0) continue;  // submitted by nobody: a trace that was cut
+        const auto end = machine_->end_of(p.stream, p.cursor);
+        if (!end) break;
+        t.now = std::max(t.now, *end);
+      }
+      if (t.known < t.for_these.size()) continue;
       const auto next = machine_->next_start();
-      if (!is_known || (next && *next < until)) continue;
+      if (next && *next < t.now) continue;
       t.is_waiting = false;
-      t.now = until;
       if (machine_->workers() != 0) t.now = std::max(t.now, machine_->remove_worker(t.helper));
     }
   }
@@ -307,18 +307,15 @@ replay_setting own_setting(const trace& t) {
   return own;
 }
 
-std::size_t recommend(const std::vector<prediction>& all, const replay_setting& own) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i].makespan < all[best].makespan) best = i;
+std::size_t recommend(const std::vector<prediction>& all, const prediction& own) {
+  const auto best = std::ranges::min_element(all, {}, &prediction::makespan);
+  if (best == all.end() || best->makespan > own.makespan - own.makespan / 50) return all.size();
+  auto chosen = best;
+  for (auto each = all.begin(); each != all.end(); ++each) {
+    if (each->makespan > best->makespan + best->makespan / 200) continue;
+    if (each->with.streams < chosen->with.streams) chosen = each;
   }
-  std::size_t chosen = best;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].makespan > all[best].makespan + all[best].makespan / 200) continue;
-    if (all[i].with.streams == own.streams && all[i].with.placed == own.placed) return i;
-    if (all[i].with.streams < all[chosen].with.streams) chosen = i;
-  }
-  return chosen;
+  return static_cast<std::size_t>(chosen - all.begin());
 }
 
 }  // namespace braid::trace

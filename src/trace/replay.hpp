@@ -34,9 +34,10 @@ std::uint32_t main_runtime(const trace& t);
 /// Throws trace_error if the trace cannot be replayed: its histories contradict each other.
 prediction replay(const trace& t, const replay_setting& with);
 
-/// Which of the predictions to take: the fastest; of those that are within half a percent of it, the one like
-/// `own`, else the one with the fewest streams.
-std::size_t recommend(const std::vector<prediction>& all, const replay_setting& own);
+/// Which of the predictions to take: of those that are within half a percent of the fastest, the one with the
+/// fewest streams, which waits least. None (the number of predictions) if that gains less than 2 % over
+/// `own`.
+std::size_t recommend(const std::vector<prediction>& all, const prediction& own);
 
 /// Whether the program named the stream of at least one op.
 bool names_streams(const trace& t);

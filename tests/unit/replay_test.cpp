@@ -148,12 +148,27 @@ TEST(replay, keeps_the_dependencies_between_streams) {
   EXPECT_EQ(trace::replay(t, {1, placing::recorded}).waits, 0U);
 }
 
-TEST(replay, recommends_the_fastest_and_of_equals_what_is_there_already) {
+TEST(replay, recommends_the_fewest_streams_of_the_fastest_and_nothing_that_gains_nothing) {
   const auto t = chains(8, 10, 4);
   std::vector<trace::prediction> all;
-  for (const std::uint32_t n : {1U, 2U, 4U, 8U, 16U}) all.push_back(trace::replay(t, {n, placing::recorded}));
-  EXPECT_EQ(all[trace::recommend(all, {8, placing::recorded})].with.streams, 8U);
-  EXPECT_EQ(all[trace::recommend(all, {1, placing::recorded})].with.streams, 4U);
+  for (const std::uint32_t n : {1U, 2U, 4U, 8U, 16U}) {
+    all.push_back(trace::replay(t, {n, placing::recorded}));
+  }
+  EXPECT_EQ(trace::recommend(all, all[3]), all.size());
+  EXPECT_EQ(all[trace::recommend(all, all[0])].with.streams, 4U);
+  EXPECT_EQ(trace::recommend({}, all[0]), 0U);
+}
+
+TEST(replay, of_many_ops_and_one_wait_for_all_looks_at_each_op_once) {
+  // Fifty thousand ops: to look at all of them at each step would take minutes.
+  const auto t = chains(8, 6'250, 4);
+  EXPECT_EQ(trace::replay(t, {8, placing::recorded}).makespan, 100'000LL * 6'250 * 8 / 4);
+}
+
+TEST(replay, of_a_file_that_says_that_an_op_conflicts_with_itself_is_refused) {
+  auto t = chains(1, 2, 1);
+  t.ops[1].uses.push_back({.resource = 1, .name = "x", .kind = access::write, .range = {0, 8}});
+  EXPECT_THROW((void)trace::replay(t, {1, placing::recorded}), trace::trace_error);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "braid/trace.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -278,6 +280,26 @@ TEST(trace, of_two_at_a_time_is_refused) {
   const temporary second;
   const tracing on(first.path());
   EXPECT_THROW(tracing(second.path()), usage_error);
+  EXPECT_FALSE(std::filesystem::exists(second.path()));
+}
+
+TEST(trace, is_not_written_by_a_child_of_the_process_that_began_it) {
+  const temporary file;
+  tracing on(file.path());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_empty = on.stop().ops == 0;
+    _exit(is_empty ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  cpu::runtime rt({.workers = 1});
+  auto x = rt.make_buffer<int>(1, "x");
+  rt.submit("fill", write(x), [](std::span<int>) {});
+  rt.synchronize();
+  EXPECT_EQ(on.stop().ops, 1U);
+  EXPECT_EQ(trace::read_file(file.path().string()).ops.size(), 1U);
 }
 
 TEST(trace, that_cannot_be_written_is_refused_at_once) {
@@ -293,6 +315,7 @@ TEST(trace, that_cannot_be_written_is_refused_at_once) {
 TEST(trace, begins_and_ends_while_threads_submit) {
   cpu::runtime rt({.workers = 2});
   std::atomic<bool> stop{false};
+  std::atomic<int> steps{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
@@ -301,11 +324,16 @@ TEST(trace, begins_and_ends_while_threads_submit) {
         auto y = rt.make_buffer<int>(4, "y");
         rt.submit("step", write(x), write(y), [](std::span<int>, std::span<int>) {});
         rt.wait(x);
+        ++steps;
       }
     });
   }
   for (int i = 0; i < 20; ++i) {
-    const auto t = traced([] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+    const auto t = traced([&] {
+      const int until = steps + 20;
+      while (steps < until) std::this_thread::yield();
+    });
+    EXPECT_FALSE(t.ops.empty());
     EXPECT_TRUE(trace::violations(t).empty());
   }
   stop = true;

@@ -106,7 +106,8 @@ int run_replay(const asked& with) {
       bar.show(all.size());
     }
   }
-  const trace::prediction& best = all[trace::recommend(all, own)];
+  const std::size_t chosen = trace::recommend(all, as_recorded);
+  const bool stays = chosen == all.size();
   const double measured = static_cast<double>(t.makespan());
   const double own_ratio = static_cast<double>(as_recorded.makespan) / measured;
   if (with.json) {
@@ -122,7 +123,8 @@ int run_replay(const asked& with) {
                                     {"waits", p.waits},
                                     {"streams_used", p.streams_used}});
     }
-    out["recommended"] = {{"streams", best.with.streams}, {"placement", to_string(best.with.placed)}};
+    const trace::replay_setting& best = stays ? own : all[chosen].with;
+    out["recommended"] = {{"streams", best.streams}, {"placement", to_string(best.placed)}, {"stay", stays}};
     fmt::print("{}\n", out.dump(2));
     return 0;
   }
@@ -130,19 +132,20 @@ int run_replay(const asked& with) {
              trace::to_text(as_recorded.makespan), own_ratio);
   fmt::print("{:>12} {:>8} {:>14} {:>12} {:>8}\n", "placement", "streams", "predicted", "of as it was",
              "waits");
-  for (const auto& p : all) {
-    fmt::print("{:>12} {:>8} {:>14} {:>12.3f} {:>8}{}\n", to_string(p.with.placed), p.with.streams,
-               trace::to_text(p.makespan),
-               static_cast<double>(p.makespan) /
-                   static_cast<double>(std::max<trace::time_ns>(1, as_recorded.makespan)),
-               p.waits, &p == &best ? "  <- recommended" : "");
+  const auto of_own = [&](const trace::prediction& p) {
+    return static_cast<double>(p.makespan) /
+           static_cast<double>(std::max<trace::time_ns>(1, as_recorded.makespan));
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    fmt::print("{:>12} {:>8} {:>14} {:>12.3f} {:>8}{}\n", to_string(all[i].with.placed), all[i].with.streams,
+               trace::to_text(all[i].makespan), of_own(all[i]), all[i].waits,
+               i == chosen ? "  <- recommended" : "");
   }
-  const double gain = 1.0 - static_cast<double>(best.makespan) /
-                                static_cast<double>(std::max<trace::time_ns>(1, as_recorded.makespan));
-  if (gain < 0.02) {
+  if (stays) {
     fmt::print("\nStay as you are: no other setting gains 2 %.\n");
   } else {
-    fmt::print("\nTry {}: {:.0f} % less time.\n", text_of(best.with), 100.0 * gain);
+    fmt::print("\nTry {}: {:.0f} % less time.\n", text_of(all[chosen].with),
+               100.0 * (1.0 - of_own(all[chosen])));
   }
   return 0;
 }

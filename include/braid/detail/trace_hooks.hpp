@@ -14,8 +14,8 @@
 #include "braid/stream_id.hpp"
 
 // Where a runtime tells what it does, if somebody wants to know: see trace.hpp. Each of these is called only
-// after is_tracing() said yes, from any thread; none throws, waits or takes a lock once its thread has a
-// buffer.
+// while a trace is recorded (runtime_base::is_traced(), is_tracing()), from any thread; none throws, waits or
+// takes a lock once its thread has a buffer.
 
 namespace braid::detail {
 
