@@ -3,10 +3,14 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS braid EXPORT braid-targets)
 install(EXPORT braid-targets NAMESPACE braid:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/braid)
-install(DIRECTORY include/braid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN "cu*.hpp" EXCLUDE)
+install(DIRECTORY include/braid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN "cu*.hpp" EXCLUDE
+        PATTERN "opencl.hpp" EXCLUDE)
 if(BRAID_HAS_CUDA)
   install(FILES include/braid/cuda.hpp include/braid/cublas.hpp include/braid/cusolver.hpp
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)
+endif()
+if(BRAID_HAS_OPENCL)
+  install(FILES include/braid/opencl.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/braid)
 endif()
 if(BRAID_BUILD_TOOLS)
   install(TARGETS braid_command)

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "braid/backend.hpp"
+#include "braid/detail/given_ops.hpp"
 #include "braid/error.hpp"
 #include "braid/memory.hpp"
 #include "braid/runtime.hpp"
@@ -87,14 +87,7 @@ struct hot_state {
   int (*get_current)(void** context) = nullptr;       // of the driver
   const std::atomic<std::uint32_t>* watch = nullptr;  // 0: neither lost nor forked, and no ranges are wanted
   bool is_adopted = false;
-  // The last ops, for whoever has to say which were in flight: written by the holder of the stream's slot.
-  static constexpr std::uint64_t remembered = 32;
-  struct given {
-    std::atomic<std::uint64_t> cursor{0};
-    std::atomic<const op_label*> label{nullptr};
-  };
-  std::array<given, remembered> last_given{};
-  std::atomic<std::uint64_t> handed{0};  // ops whose bodies have returned
+  braid::detail::given_ops ops;
 
   [[nodiscard]] bool is_plain() const noexcept {
     void* now = nullptr;
@@ -203,17 +196,14 @@ class backend {
   template <class F>
   void launch(stream& s, std::uint64_t cursor, F&& f) {
     detail::hot_state& of = *s.hot_;
-    // relaxed: for an error's text
-    detail::hot_state::given& entry = of.last_given[cursor % detail::hot_state::remembered];
-    entry.label.store(f.label.lasting(), std::memory_order_relaxed);
-    entry.cursor.store(cursor, std::memory_order_relaxed);
+    of.ops.note(cursor, f.label.lasting());
     if (of.is_plain()) [[likely]] {
       f(cursor, of.native);
     } else {
       const inside op(*s.state_, f.label.lasting(), f.home->trace_number(), f.rank.lane(), cursor);
       op.failure ? f.give_up(cursor, op.failure) : f(cursor, of.native);
     }
-    of.handed.store(cursor, std::memory_order_release);  // pairs with flush()
+    of.ops.note_handed(cursor);
   }
   /// Throws if the stream is being captured, or this process is a child of the one that opened the device.
   void admit(const stream& s) const {

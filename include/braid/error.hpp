@@ -50,6 +50,7 @@ enum class misuse {
   used_stream,           ///< adopting a native stream under an id that was used already
   capturing,             ///< a submit to a native stream that is being captured
   forked,                ///< use of a device in a child of the process that opened it
+  misaligned,            ///< a slice that begins where a device cannot make a view of it
   no_device,             ///< a backend without a device, or a device that is not there
   bad_settings,          ///< braid.toml, an environment variable or an option is wrong
 };

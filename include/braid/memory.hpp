@@ -67,7 +67,8 @@ std::string to_string(const memory_usage& usage);
 /// The source has no more, or the limit is reached, and no block that is free fits, not even one to wait for.
 class out_of_memory : public std::runtime_error {
  public:
-  out_of_memory(std::uint64_t asked, const char* source, memory_usage usage);
+  /// `why`: what the source said, if anything.
+  out_of_memory(std::uint64_t asked, const char* source, memory_usage usage, const std::string& why = {});
   [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
   [[nodiscard]] const memory_usage& usage() const noexcept { return usage_; }
 
@@ -88,6 +89,11 @@ class memory_source {
   [[nodiscard]] virtual void* allocate(std::uint64_t bytes) noexcept = 0;
   virtual void free(void* data, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual const char* name() const noexcept = 0;
+  /// What every block has to be aligned to: a power of two up to 4096. Where it is more than 64, small blocks
+  /// are rounded up to it.
+  [[nodiscard]] virtual std::uint64_t alignment() const noexcept { return 64; }
+  /// Why allocate() returned null; empty where there is nothing to say.
+  [[nodiscard]] virtual std::string last_error() const { return {}; }
 };
 
 /// Pages of the operating system.

@@ -71,6 +71,11 @@ struct runtime_options {
   /// On CUDA: of the streams in turn; a lower number goes first. Default: all the lowest.
   std::vector<int> priorities{};
   std::optional<bool> nvtx{};  ///< on CUDA: ranges with the labels of ops, for NVIDIA's profilers
+  /// On OpenCL: its number, or a part of its name or of its platform's: see opencl::device_for(). On CUDA:
+  /// its number.
+  std::string device{};
+  /// On OpenCL: memory at addresses that host and device share, where the device has it.
+  std::optional<bool> shared_virtual_memory{};
   std::shared_ptr<braid::logger> logger{};
 };
 
@@ -178,6 +183,10 @@ namespace detail {
 ///   B::mover(native).copy(to, from, bytes), .fill(span, value)    copies also from and to stages
 ///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
 ///   b.failure()             why no op can run any more: an exception, or null
+///   b.shares_memory_with(other)    optional: whether its copies reach the memory of a runtime over `other`
+///   b.reach(data, bytes)    optional: lets ops use memory of the host while what it returns lives
+///   b.expect_usable<Body>(spans...)    optional, with B::checks_bodies: throws where the body could not be
+///   called
 template <class B>
 concept enqueueing_backend = requires { typename B::native_stream; };
 
@@ -539,6 +548,8 @@ class basic_runtime final : private detail::runtime_base {
   typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);
   template <element T>
   submission copy_between(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
+  template <element T>
+  submission carry_over(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
 
   // The engine goes first, while everything else is still there; then the pools.
   const placement placement_;

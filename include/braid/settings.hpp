@@ -31,8 +31,10 @@ struct settings {
   setting<placement> placed{placement::automatic};
   setting<std::uint32_t> workers{0};  ///< 0: the cores of this process
   setting<bool> pin_workers{false};
-  setting<bool> nvtx{false};                                     ///< on CUDA: ranges for NVIDIA's profilers
-  setting<std::uint64_t> memory_limit{0};                        ///< of each pool; 0: no limit
+  setting<bool> nvtx{false};               ///< on CUDA: ranges for NVIDIA's profilers
+  setting<std::string> opencl_device{""};  ///< see opencl::device_for(); empty: the first GPU, else the first
+  setting<bool> opencl_svm{false};         ///< on OpenCL: shared virtual memory where the device has it
+  setting<std::uint64_t> memory_limit{0};  ///< of each pool; 0: no limit
   setting<std::uint64_t> ops_in_flight{0};                       ///< 0: no limit
   setting<std::uint64_t> bytes_in_flight{0};                     ///< 0: no limit
   setting<std::string> trace_to{""};                             ///< a file; empty: nothing is traced

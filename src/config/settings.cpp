@@ -51,6 +51,9 @@ void each_setting(Settings& s, Visit&& visit) {
         "threads that run ops, a waiting one included; 0 is the cores of this process");
   visit("cpu.pin_workers", s.pin_workers, "each worker stays on a core of its own");
   visit("cuda.nvtx", s.nvtx, "ranges with the labels of ops, for NVIDIA's profilers");
+  visit("opencl.device", s.opencl_device,
+        "a number of `braid info`, or a part of the name of a device or platform");
+  visit("opencl.svm", s.opencl_svm, "shared virtual memory where the device has it");
   visit("memory.limit", s.memory_limit, "bytes that a pool may reserve; 0 is no limit");
   visit("limits.ops_in_flight", s.ops_in_flight, "submitters wait beyond this; 0 is no limit");
   visit("limits.bytes_in_flight", s.bytes_in_flight, "submitters wait beyond this; 0 is no limit");

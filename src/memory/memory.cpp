@@ -43,10 +43,11 @@ std::string to_string(const memory_usage& u) {
   return text;
 }
 
-out_of_memory::out_of_memory(std::uint64_t asked, const char* source, memory_usage usage)
+out_of_memory::out_of_memory(std::uint64_t asked, const char* source, memory_usage usage,
+                             const std::string& why)
     : std::runtime_error(fmt::format(
-          "no room for {} bytes in '{}': free buffers, wait for work in flight, or raise the limit ({})",
-          asked, source, to_string(usage))),
+          "no room for {} bytes in '{}'{}: free buffers, wait for work in flight, or raise the limit ({})",
+          asked, source, why.empty() ? "" : fmt::format(" ({})", why), to_string(usage))),
       asked_(asked),
       usage_(std::move(usage)) {}
 

@@ -20,6 +20,7 @@ constexpr std::uint64_t largest_block = std::uint64_t{1} << 46;
 pool::pool(std::shared_ptr<memory_source> source, pool_options options)
     : source_(std::move(source)),
       options_(std::move(options)),
+      alignment_(source_->alignment()),
       lanes_(std::make_unique<lane_table>()),
       shared_(std::make_unique<shared_lists>(*source_, options_, *lanes_)) {
   for (unsigned i = 0; i < reuse_step_count; ++i) {
@@ -89,7 +90,7 @@ block* pool::take(lane_id lane, std::uint64_t bytes, point_question is_ordered) 
     cache = &make_cache(lane);
   if (options_.order[0] == reuse_step::ordered) {
     cache->lock.lock();
-    if (block* b = cache->pop(bytes)) [[likely]] {
+    if (block* b = cache->pop(room_for(bytes))) [[likely]] {
       cache->note_taken(bytes, b->capacity, reuse_step::ordered);
       const std::uint64_t id = cache->new_id();
       cache->lock.unlock();
@@ -114,11 +115,12 @@ block* pool::take_slowly(lane_cache& cache, std::uint64_t bytes, point_question 
     shared_lists& all = *shared_;
     const guard lock(all.lock);
     const std::uint64_t before = all.large.reserved();
-    const bool is_large = bytes > largest_small;
+    const std::uint64_t room = room_for(bytes);
+    const bool is_large = room > largest_small;
     if (is_large) all.large.add_lane(cache.lane);
     all.look_at_leaving(2);
     const bool looked = what == asked_for::any && options_.order[0] == reuse_step::ordered;
-    found = shared_lists::search{all, cache, is_large ? round_up(bytes, granule) : bytes, ask, what, looked}
+    found = shared_lists::search{all, cache, is_large ? round_up(bytes, granule) : room, ask, what, looked}
                 .run();
     if (found) {
       // Where completion decides nothing, what has no history just comes before everything.
@@ -138,7 +140,7 @@ block* pool::take_slowly(lane_cache& cache, std::uint64_t bytes, point_question 
   }
   if (found) return prepare(found.b, cache.lane, bytes, id, found.step);
   if (what == asked_for::idle) return nullptr;
-  throw out_of_memory(bytes, source_->name(), usage());
+  throw out_of_memory(bytes, source_->name(), usage(), source_->last_error());
 }
 
 block* pool::prepare(block* b, lane_id lane, std::uint64_t bytes, std::uint64_t id, reuse_step step) {

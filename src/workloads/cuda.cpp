@@ -236,7 +236,8 @@ result run_on_cuda(const std::string& workload, const options& with, const hooks
               : workload == "pipeline"  ? pipeline<pipeline_kernels>(with, call).run()
               : workload == "inference" ? inference<inference_kernels>(with, call).run()
                                         : taskgraph<taskgraph_kernels>(with, call).run();
-  of.device = cuda::devices().front().name;
+  // The runtime took it for a number.
+  of.device = cuda::devices()[with.device.empty() ? 0 : std::stoul(with.device)].name;
   return of;
 }
 

@@ -51,6 +51,7 @@ inline runtime_options runtime_options_of(const options& with, braid::placement 
   of.streams = with.streams;
   of.workers = with.workers;
   of.placement = with.placement.value_or(otherwise);
+  of.device = with.device;
   return of;
 }
 

@@ -19,4 +19,10 @@ std::string why_not_cuda(const std::string& workload);
 /// Where it can.
 result run_on_cuda(const std::string& workload, const options& with, const hooks& call);
 
+/// Likewise, on the device of this choice.
+std::string why_not_opencl(const std::string& workload, const std::string& device);
+result run_on_opencl(const std::string& workload, const options& with, const hooks& call);
+/// Whether the device that OpenCL would take is a GPU.
+bool has_opencl_gpu();
+
 }  // namespace braid::workloads

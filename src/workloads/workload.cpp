@@ -20,16 +20,17 @@ struct entry {
 const std::array<entry, 5>& entries() {
   static const std::array<entry, 5> all{{
       {{"cholesky", "factorises a positive definite matrix in tiles, A = L L^T",
-        "the side of the matrix; 4096 on the CPU (2048 without OpenBLAS), 16384 on a GPU", false},
+        "the side of the matrix; 4096 on the CPU (2048 without OpenBLAS), 16384 on CUDA, 1024 on OpenCL",
+        false},
        cholesky_on_cpu},
       {{"stencil", "heat on a plate in blocks that exchange their edges",
-        "the side of the plate; 2048 on the CPU, 4096 on a GPU", false},
+        "the side of the plate; 2048 on the CPU, 4096 on CUDA, 1024 on OpenCL", false},
        stencil_on_cpu},
       {{"pipeline", "frames through five stages, eight frames in flight",
-        "how many frames; 1000 on the CPU, 4000 on a GPU", false},
+        "how many frames; 1000 on the CPU, 4000 on CUDA, 500 on OpenCL", false},
        pipeline_on_cpu},
       {{"inference", "eight threads answer requests with the same weights",
-        "how many requests; 4000 on the CPU, 8000 on a GPU", false},
+        "how many requests; 4000 on the CPU, 8000 on CUDA, 1000 on OpenCL", false},
        inference_on_cpu},
       {{"taskgraph", "a graph of ops from a file, see docs/guide/taskgraph.md",
         "how often the graph is run; what the file says, or 1", true},
@@ -49,14 +50,26 @@ const entry& entry_of(const std::string& name) {
 /// The backend to run on. Throws if the one that was asked for cannot.
 std::string backend_for(const std::string& workload, const options& with) {
   if (with.backend == "cpu") return "cpu";
-  if (with.backend != "auto" && with.backend != "cuda") {
-    throw_bad_option(fmt::format("there is no backend '{}'; there are auto, cpu, cuda", with.backend));
+  if (with.backend == "cuda") {
+    if (const std::string reason = why_not_cuda(workload); !reason.empty()) {
+      throw usage_error(misuse::no_device, reason);
+    }
+    return "cuda";
   }
-  const std::string reason = why_not_cuda(workload);
-  if (with.backend == "cuda" && !reason.empty()) throw usage_error(misuse::no_device, reason);
+  if (with.backend == "opencl") {
+    if (const std::string reason = why_not_opencl(workload, with.device); !reason.empty()) {
+      throw usage_error(misuse::no_device, reason);
+    }
+    return "opencl";
+  }
+  if (with.backend != "auto") {
+    throw_bad_option(
+        fmt::format("there is no backend '{}'; there are auto, cpu, cuda, opencl", with.backend));
+  }
   // Who sets the number of workers means the CPU.
-  if (with.backend == "auto" && with.workers) return "cpu";
-  return reason.empty() ? "cuda" : "cpu";
+  if (with.workers) return "cpu";
+  if (why_not_cuda(workload).empty()) return "cuda";
+  return has_opencl_gpu() && why_not_opencl(workload, with.device).empty() ? "opencl" : "cpu";
 }
 
 }  // namespace
@@ -76,11 +89,16 @@ result run(const std::string& workload, const options& with, const hooks& call) 
     throw_bad_option(fmt::format("{} takes no file, but got '{}'", workload, with.file));
   }
   const std::string backend = backend_for(workload, with);
-  if (backend == "cuda" && with.workers) {
+  if (backend != "cpu" && with.workers) {
     throw_bad_option("--workers is for the CPU: leave it out, or add --backend cpu");
   }
+  if (backend == "cpu" && !with.device.empty()) {
+    throw_bad_option("--device is for CUDA and OpenCL: leave it out, or add --backend cuda or opencl");
+  }
   if (with.workers == 0U) throw_bad_option("--workers 0: has to be at least 1");
-  result of = backend == "cuda" ? run_on_cuda(workload, with, call) : chosen.on_cpu(with, call);
+  result of = backend == "cuda"     ? run_on_cuda(workload, with, call)
+              : backend == "opencl" ? run_on_opencl(workload, with, call)
+                                    : chosen.on_cpu(with, call);
   of.workload = workload;
   of.backend = backend;
   if (of.device.empty()) of.device = fmt::format("{} {}", of.workers, of.workers == 1 ? "worker" : "workers");
@@ -95,6 +113,22 @@ std::string why_not_cuda(const std::string&) {
 
 result run_on_cuda(const std::string& workload, const options&, const hooks&) {
   throw usage_error(misuse::no_device, why_not_cuda(workload));
+}
+
+#endif
+
+#if !BRAID_HAS_OPENCL
+
+std::string why_not_opencl(const std::string&, const std::string&) {
+  return "this build has no OpenCL backend: OpenCL's headers were not found when it was built";
+}
+
+bool has_opencl_gpu() {
+  return false;
+}
+
+result run_on_opencl(const std::string& workload, const options&, const hooks&) {
+  throw usage_error(misuse::no_device, why_not_opencl(workload, ""));
 }
 
 #endif

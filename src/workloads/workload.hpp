@@ -20,7 +20,10 @@ namespace braid::workloads {
 
 /// What is not set is chosen by the workload, for the backend.
 struct options {
-  std::string backend = "auto";  ///< or "cpu", "cuda"; auto: a GPU where there is one that can be used
+  /// Or "cpu", "cuda", "opencl"; auto: a GPU where there is one that can be used.
+  std::string backend = "auto";
+  /// On CUDA its number; on OpenCL see opencl::device_for(). Empty: the first, or what the settings say.
+  std::string device{};
   std::optional<std::uint32_t> streams{};
   std::optional<std::uint32_t> workers{};  ///< on the CPU
   std::optional<std::uint64_t> size{};     ///< its meaning is the workload's: see description
@@ -41,7 +44,7 @@ struct hooks {
 
 struct result {
   std::string workload;
-  std::string backend;        ///< that it ran on: "cpu", "cuda"
+  std::string backend;        ///< that it ran on: "cpu", "cuda", "opencl"
   std::string device;         ///< "2 workers", "NVIDIA H200"
   std::string problem;        ///< "n = 2048, tiles of 128"
   std::uint32_t streams = 0;  ///< that ops may be spread over

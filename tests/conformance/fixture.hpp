@@ -252,18 +252,35 @@ class cpu_fixture : public host_ops<cpu::runtime> {
 /// All backends; those whose bodies run on the host and touch the memory themselves.
 template <class... Fixtures>
 struct fixtures {};
-#ifndef BRAID_CONFORMANCE_CUDA
-#ifdef __SANITIZE_THREAD__
-using host_fixtures =
-    fixtures<cpu_fixture>;  // one lock guards the simulated device; tests/stress has its threads
-#else
-using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
-#endif
-using all_fixtures = host_fixtures;
-#endif
 
 }  // namespace braid::conformance
 
 #ifdef BRAID_CONFORMANCE_CUDA
 #include "cuda_fixture.hpp"
+#else
+#ifdef BRAID_CONFORMANCE_OPENCL
+#include "opencl_fixture.hpp"
+#endif
+
+namespace braid::conformance {
+
+#if defined __SANITIZE_THREAD__
+// One lock guards the simulated device, and tests/stress has its threads; OpenCL's are not told to the
+// sanitizer.
+using host_fixtures = fixtures<cpu_fixture>;
+using all_fixtures = host_fixtures;
+#elif !defined BRAID_CONFORMANCE_OPENCL
+using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
+using all_fixtures = host_fixtures;
+#else
+using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
+#ifdef __SANITIZE_ADDRESS__
+// A real device in place of the simulated one, for the time that takes: the unit tests have that one.
+using all_fixtures = fixtures<cpu_fixture, opencl_fixture>;
+#else
+using all_fixtures = fixtures<sim_events, sim_points, cpu_fixture, opencl_fixture>;
+#endif
+#endif
+
+}  // namespace braid::conformance
 #endif

@@ -30,6 +30,11 @@ class suite : public testing::Test {
   }
 
  protected:
+  void SetUp() override {
+    if constexpr (requires { world.unavailable(); }) {
+      if (const std::string why = world.unavailable(); !why.empty()) GTEST_SKIP() << why;
+    }
+  }
   void TearDown() override {
     rt_.reset();
     world.finish();

@@ -77,6 +77,7 @@ void add_bench(CLI::App& app, int& status) {
   add_bench_tasks(*bench, status);
   add_bench_trace(*bench, status);
   add_bench_cuda(*bench, status);
+  add_bench_opencl(*bench, status);
 }
 
 }  // namespace braid::tool

@@ -20,5 +20,6 @@ void add_bench_memory(CLI::App& bench, int& status);
 void add_bench_trace(CLI::App& bench, int& status);
 void add_bench_tasks(CLI::App& bench, int& status);
 void add_bench_cuda(CLI::App& bench, int& status);
+void add_bench_opencl(CLI::App& bench, int& status);
 
 }  // namespace braid::tool

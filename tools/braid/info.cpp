@@ -12,7 +12,12 @@
 #include "commands.hpp"
 #include "machine.hpp"
 
-// Set by the build: BRAID_HAS_CPU, BRAID_HAS_CUDA (0 or 1), BRAID_CUDA_HEADERS (their version, or empty).
+// Set by the build: BRAID_HAS_CPU, BRAID_HAS_CUDA, BRAID_HAS_OPENCL (0 or 1), BRAID_CUDA_HEADERS (their
+// version, or empty).
+
+#if BRAID_HAS_OPENCL
+#include "braid/opencl.hpp"
+#endif
 
 namespace braid::tool {
 
@@ -99,6 +104,44 @@ json vendor_backend(const char* name, const std::string& missing, const detail::
           {"driver", driver.text},  {"devices", devices(driver.devices)}};
 }
 
+#if BRAID_HAS_OPENCL
+json opencl_backend() {
+  json all = json::array();
+  std::string reason;
+  try {
+    for (const opencl::device_info& d : opencl::devices()) {
+      all.push_back({{"name", d.name},
+                     {"number", d.ordinal},
+                     {"platform", d.platform},
+                     {"version", d.version},
+                     {"driver", d.driver},
+                     {"kind", d.kind},
+                     {"compute_units", d.compute_units},
+                     {"memory_bytes", d.memory},
+                     {"largest_allocation_bytes", d.largest_allocation},
+                     {"slice_alignment_bytes", d.slice_alignment},
+                     {"unified_memory", d.has_unified_memory},
+                     {"doubles", d.has_doubles},
+                     {"profiling", d.has_profiling},
+                     {"shared_virtual_memory", d.shared_virtual_memory}});
+    }
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  return {{"name", "opencl"},
+          {"built", true},
+          {"available", !all.empty()},
+          {"reason", reason},
+          {"driver", detail::probe_opencl().text},
+          {"devices", std::move(all)}};
+}
+#else
+json opencl_backend() {
+  return vendor_backend("opencl", "OpenCL's headers were not found when braid was built",
+                        detail::probe_opencl());
+}
+#endif
+
 json info() {
   json out;
   out["version"] = BRAID_VERSION;
@@ -109,7 +152,7 @@ json info() {
       cpu_backend(out["machine"]), sim_backend(),
       vendor_backend("cuda", BRAID_HAS_CUDA != 0 ? "" : "cuda.h was not found when braid was built",
                      detail::probe_cuda()),
-      vendor_backend("opencl", "this build has no OpenCL backend", detail::probe_opencl())};
+      opencl_backend()};
   return out;
 }
 
@@ -119,6 +162,23 @@ std::string gib(const json& bytes) {
 
 std::string text(const json& value) {
   return value.get<std::string>();
+}
+
+/// What a device of OpenCL supports.
+void print_opencl_device(const json& d) {
+  const auto has = [&](const char* key, const char* what) {
+    return fmt::format(", {}{}", d[key].get<bool>() ? "" : "no ", what);
+  };
+  const auto line = [](const std::string& what) { fmt::print("  {:<8} {:<14}    {}\n", "", "", what); };
+  fmt::print("  {:<8} {:<14} {}: {}\n", "", "", d["number"].get<int>(), text(d["name"]));
+  line(fmt::format("{} of {}, {}, driver {}", text(d["kind"]), text(d["platform"]), text(d["version"]),
+                   text(d["driver"])));
+  line(fmt::format("{} compute units, {} of memory in pieces of up to {}, slices at multiples of {} bytes",
+                   d["compute_units"].get<unsigned>(), gib(d["memory_bytes"]),
+                   gib(d["largest_allocation_bytes"]), d["slice_alignment_bytes"].get<unsigned>()));
+  line("shared virtual memory: " + text(d["shared_virtual_memory"]) +
+       has("unified_memory", "memory shared with the host") + has("doubles", "double precision") +
+       has("profiling", "times of commands"));
 }
 
 void print_backend(const json& b) {
@@ -133,6 +193,9 @@ void print_backend(const json& b) {
              first);
   if (b.contains("driver") && text(b["driver"]) != first)
     fmt::print("  {:<8} {:<14} {}\n", "", "", text(b["driver"]));
+  for (const json& d : b["devices"]) {
+    if (d.contains("platform")) print_opencl_device(d);
+  }
 }
 
 void print_text(const json& out) {

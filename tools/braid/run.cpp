@@ -227,8 +227,10 @@ void add_run(CLI::App& app, int& status) {
       "Exit status: 0 if the result is right, 1 if not, 2 for options that cannot be.";
   sub->add_option("WORKLOAD", with->workload, names)->required();
   sub->add_option("FILE", with->with.file, "Of taskgraph");
-  sub->add_option("--backend", with->with.backend, "auto (a GPU where there is one), cpu or cuda")
+  sub->add_option("--backend", with->with.backend, "auto (a GPU where there is one), cpu, cuda or opencl")
       ->capture_default_str();
+  sub->add_option("--device", with->with.device,
+                  "On CUDA a number; on OpenCL a number or a part of a name, see `braid info`");
   sub->add_option("--streams", with->with.streams, "How many; default: the workload's choice");
   sub->add_option("--workers", with->with.workers, "Threads that run ops, on the CPU; default: the cores");
   sub->add_option("--size", with->with.size, "Of the problem, see below");

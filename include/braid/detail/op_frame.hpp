@@ -68,6 +68,10 @@ struct held_token {
   }
 };
 
+/// A native stream that makes the arguments of a body itself, from spans: native.call(body, spans...).
+template <class Native>
+concept translating = requires(const Native& n, void (*body)(Native)) { n.call(body); };
+
 /// All arguments of an op.
 template <class... Held>
 struct held_pack {
@@ -78,7 +82,22 @@ struct held_pack {
   void call(Body& body, Native... native) const {
     std::apply(
         [&](const auto&... held) {
-          std::apply(body, std::tuple_cat(std::tuple<Native...>(native...), held.views()...));
+          if constexpr ((translating<Native> || ...)) {
+            std::apply([&](const auto&... spans) { (native.call(body, spans...), ...); },
+                       std::tuple_cat(held.views()...));
+          } else {
+            std::apply(body, std::tuple_cat(std::tuple<Native...>(native...), held.views()...));
+          }
+        },
+        each);
+  }
+  /// Misuse that the body's parameters tell is found before the op is given.
+  template <class Body, class B>
+  void expect_usable(const B& backend) const {
+    std::apply(
+        [&](const auto&... held) {
+          std::apply([&](const auto&... spans) { backend.template expect_usable<Body>(spans...); },
+                     std::tuple_cat(held.views()...));
         },
         each);
   }

@@ -67,8 +67,8 @@ class pool {
 
   /// A block of at least `bytes` for an owner whose first op is given to `lane`; `is_ordered` says whether a
   /// point comes before that op anyway (never asked for points of `lane`). Held once (refs == 1), with a
-  /// fresh id and `size` == bytes; the caller names it. Aligned to 64 bytes, to 256 from 256 bytes on. Throws
-  /// out_of_memory.
+  /// fresh id and `size` == bytes; the caller names it. Aligned to 64 bytes, to 256 from 256 bytes on, and as
+  /// the source asks for. Throws out_of_memory.
   [[nodiscard]] block* take(lane_id lane, std::uint64_t bytes, point_question is_ordered);
 
   /// As take(), but only a block that no op can still touch, because the host writes into it at once: one
@@ -88,6 +88,7 @@ class pool {
   std::uint64_t trim(std::uint64_t keep = 0);
 
   [[nodiscard]] memory_usage usage() const;
+  [[nodiscard]] std::string last_error() const { return source_->last_error(); }
 
   /// Tells traces of what is taken and given back, as the runtime of this number. Before the first use.
   void trace_as(std::uint32_t runtime) noexcept { traced_as_ = runtime; }
@@ -100,6 +101,10 @@ class pool {
 
  private:
   void note_taken(const block& taken, std::string_view name) const noexcept;
+  /// What has to be looked for: sizes that are multiples of the alignment keep blocks on it.
+  [[nodiscard]] std::uint64_t room_for(std::uint64_t bytes) const noexcept {
+    return (bytes + alignment_ - 1) & ~(alignment_ - 1);
+  }
   struct lane_cache;
   struct lane_table;
   struct shared_lists;
@@ -113,6 +118,7 @@ class pool {
 
   const std::shared_ptr<memory_source> source_;
   const pool_options options_;
+  const std::uint64_t alignment_;  // of the source
   const std::unique_ptr<lane_table> lanes_;
   const std::unique_ptr<shared_lists> shared_;
   std::uint32_t traced_as_ = 0;  // 0: not at all

@@ -87,6 +87,17 @@ struct copy_body {
   }
 };
 
+/// Of a copy from a runtime whose memory this one's devices cannot reach: the second half, from the host.
+template <class B, class T>
+struct carried_body {
+  failure_ptr why;  // of the first half
+  std::shared_ptr<std::vector<T>> through;
+  [[nodiscard]] const failure_ptr& refuse() const { return why; }
+  void operator()(typename B::native_stream stream, std::span<T> to) const {
+    typename B::mover(stream).copy(to.data(), through->data(), to.size_bytes());
+  }
+};
+
 }  // namespace detail
 
 // ---- From and to the host.
@@ -256,7 +267,11 @@ submission basic_runtime<B>::copy(const buffer_slice<T>& to,
     if (other == nullptr || other->kind() != kind()) {
       detail::throw_foreign_buffer(*from.handle().get(), other == nullptr);
     }
-    return copy_between(static_cast<basic_runtime&>(*other), to, from);
+    auto& source = static_cast<basic_runtime&>(*other);
+    if constexpr (requires { engine_->backend().shares_memory_with(source.backend()); }) {
+      if (!engine_->backend().shares_memory_with(source.backend())) return carry_over(source, to, from);
+    }
+    return copy_between(source, to, from);
   }
   return submit("copy", braid::read(from), braid::write(to),
                 detail::moving<B>([](const auto& mover, std::span<const T> s, std::span<T> x) {
@@ -335,6 +350,27 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, const buffer_sli
   other.engine_->note_inside_guard(reads, event_behind(engine_->stream_of(lane), op.cursor()));
   note_use(target, op);
   return {link_, op};
+}
+
+template <runtime_backend B>
+template <element T>
+submission basic_runtime<B>::carry_over(basic_runtime& other, const buffer_slice<T>& to,
+                                        const buffer_slice<T>& from) {
+  check(braid::write(to));
+  auto through = std::make_shared<std::vector<T>>(from.size());
+  const detail::op_point out =
+      other
+          .submit("copy", braid::read(from),
+                  [&through](typename B::native_stream stream, std::span<const T> source) {
+                    typename B::mover(stream).copy(through->data(), source.data(), source.size_bytes());
+                  })
+          .op();
+  other.engine_->retire(through, other.engine_->id_of(out.lane()));
+  note(braid::write(to), other.event_behind(other.engine_->stream_of(out.lane()), out.cursor()));
+  const submission in =
+      submit("copy", braid::write(to), detail::carried_body<B, T>{other.failure_of(out), through});
+  engine_->retire(std::move(through), engine_->id_of(in.op().lane()));
+  return in;
 }
 
 }  // namespace braid

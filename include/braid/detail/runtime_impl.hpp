@@ -15,7 +15,11 @@ struct held_list {
 
   template <class Body, class... Native>
   void call(Body& body, Native... native) const {
-    body(native..., std::span<const view>(views));
+    if constexpr ((translating<Native> || ...)) {
+      (native.call(body, std::span<const view>(views)), ...);
+    } else {
+      body(native..., std::span<const view>(views));
+    }
   }
   [[nodiscard]] const std::vector<touched>& touches() const noexcept { return all; }
 };
@@ -181,6 +185,11 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
     adopted_.emplace(begin, bytes);
   }
   try {
+    if constexpr (requires { engine_->backend().reach(data, bytes); }) {
+      // Kept with the owner, until the work on it is over.
+      owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+          engine_->backend().reach(data, bytes), std::move(owner));
+    }
     detail::block* memory = pools_.front()->adopt(data, bytes);
     memory->name = name;
     memory->is_owned.store(true, std::memory_order_relaxed);
@@ -308,7 +317,9 @@ detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t 
     engine_->wait_all();
     taken = staging_->take_idle(lane, bytes, is_complete);
   }
-  if (taken == nullptr) throw out_of_memory(bytes, "staging", staging_->usage());
+  if (taken == nullptr) {
+    throw out_of_memory(bytes, "staging", staging_->usage(), staging_->last_error());
+  }
   taken->name = "staging";
   return taken;
 }
@@ -455,6 +466,12 @@ detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, st
                                           Body&& body, Pack held, std::span<const binding> bound,
                                           bool is_named) {
   const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
+  if constexpr (requires {
+                  B::checks_bodies;
+                  held.template expect_usable<Body>(engine_->backend());
+                }) {
+    held.template expect_usable<Body>(engine_->backend());
+  }
   if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
     engine_->backend().admit(engine_->stream_of(lane));
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include "braid/settings.hpp"
 #include "nvtx.hpp"
@@ -21,7 +22,14 @@ event::~event() {
 namespace {
 
 std::vector<int> devices_of(const runtime_options& with) {
-  return with.devices.empty() ? std::vector<int>{0} : with.devices;
+  if (!with.devices.empty()) return with.devices;
+  int number = 0;
+  const char* const end = with.device.data() + with.device.size();
+  if (!with.device.empty() && std::from_chars(with.device.data(), end, number).ptr != end) {
+    throw usage_error(misuse::no_device,
+                      "there is no CUDA device '" + with.device + "': they are numbered from 0");
+  }
+  return {number};
 }
 
 }  // namespace
@@ -65,7 +73,7 @@ event backend::flush(stream& s) {
 }
 
 void backend::flush_again(stream& s, event& e) {
-  e.covers_ = s.hot_->handed.load(std::memory_order_acquire);  // before it is recorded; pairs with launch()
+  e.covers_ = s.hot_->ops.handed();  // before it is recorded
   if (!state_->is_lost()) {
     state_->expect_or_lost("cuEventRecord", state_->cu().cuEventRecord(e.native_, s.hot_->native));
   }
@@ -82,17 +90,6 @@ void backend::wait_event(stream& s, const event& e) {
   state_->expect_or_lost("cuStreamWaitEvent", state_->cu().cuStreamWaitEvent(s.hot_->native, e.native_, 0));
 }
 
-namespace {
-
-void note_complete(detail::stream_state* home, std::uint64_t covers) noexcept {
-  if (home == nullptr) return;
-  std::uint64_t seen = home->completed.load(std::memory_order_relaxed);
-  while (seen < covers && !home->completed.compare_exchange_weak(seen, covers, std::memory_order_relaxed)) {
-  }
-}
-
-}  // namespace
-
 void backend::wait_event_sync(const event& e) {
   if (const auto why = state_->failure()) std::rethrow_exception(why);
   if (state_->is_orphaned()) return;
@@ -100,7 +97,7 @@ void backend::wait_event_sync(const event& e) {
   const CUresult code = state_->cu().cuEventSynchronize(e.native_);
   if (code == CUDA_ERROR_DEINITIALIZED) return;  // the process ends, the driver has gone before us
   state_->expect("cuEventSynchronize", code);
-  note_complete(e.home_, e.covers_);
+  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers_);
 }
 
 bool backend::is_complete(const event& e) {
@@ -113,7 +110,7 @@ bool backend::is_complete(const event& e) {
   state_->expect("cuEventQuery", code);
   // It is over; but a tool that looks for races takes an order from a wait only.
   (void)state_->cu().cuEventSynchronize(e.native_);
-  note_complete(e.home_, e.covers_);
+  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers_);
   return true;
 }
 

@@ -140,20 +140,7 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
 
 std::string shared_state::ops_in_flight() const {
   std::string text;
-  for (const auto& s : streams_) {
-    // In the order of their submission: where the ring is full, its oldest stands behind its newest.
-    const std::uint64_t completed = s->completed.load(std::memory_order_relaxed);
-    std::map<std::uint64_t, const op_label*> pending;
-    for (const hot_state::given& each : s->last_given) {
-      const std::uint64_t cursor = each.cursor.load(std::memory_order_relaxed);
-      const op_label* label = each.label.load(std::memory_order_relaxed);
-      if (cursor > completed && label != nullptr) pending.emplace(cursor, label);
-    }
-    for (const auto& [cursor, label] : pending) {
-      text += fmt::format("{}'{}'", text.empty() ? "" : ", ", label->name());
-    }
-    if (pending.size() == hot_state::remembered) text += " and perhaps older ones";
-  }
+  for (const auto& s : streams_) s->ops.add_names(text);
   return text.empty() ? "none of braid's" : text;
 }
 

@@ -116,7 +116,6 @@ struct stream_state : hot_state {
 
   shared_state& home;
   const std::size_t device_index;
-  std::atomic<std::uint64_t> completed{0};  // ops, as far as events told
   [[nodiscard]] CUcontext native_context() const noexcept { return static_cast<CUcontext>(context); }
 
   braid::detail::spin_lock events_lock;

@@ -1,0 +1,324 @@
+#include "opencl.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "braid/opencl.hpp"
+#include "machine.hpp"
+
+namespace braid::bench {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+using queue = cl::CommandQueue;
+using opencl::view;
+constexpr std::size_t width = 8;
+constexpr std::size_t items = 16;  // of a kernel, which does next to nothing with each
+
+const char* const source =
+    "kernel void increment(global int* x) { x[get_global_id(0)]++; }\n"
+    "kernel void follow(global const int* from, global int* x) { x[get_global_id(0)] = "
+    "from[get_global_id(0)]; }\n"
+    "kernel void join(global const int* a, global const int* b, global const int* c, global const int* d,\n"
+    "                 global const int* e, global const int* f, global const int* g, global const int* h,\n"
+    "                 global int* x) {\n"
+    "  const size_t i = get_global_id(0);\n"
+    "  x[i] = (a[i] + b[i] + c[i] + d[i] + e[i] + f[i] + g[i] + h[i]) / 8 + 1;\n"
+    "}\n";
+
+struct measure {
+  double ns = 0;  // an op
+  double markers = 0;
+  double barriers = 0;
+};
+
+/// The programs, in the words of whoever runs them. Each variant is set up once, and runs once a repetition.
+using variant = std::function<measure()>;
+
+template <class... Args>
+void launch(queue& on, cl::Kernel& kernel, const Args&... args) {
+  cl_uint at = 0;
+  (kernel.setArg(at++, args), ...);
+  on.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items));
+}
+
+// ---- By hand. A kernel object for each queue, as setting arguments asks for where threads share one.
+
+class hand {
+ public:
+  /// On the context of `like`.
+  explicit hand(opencl::backend& like) : context_(like.context()) {
+    cl::Program built(context_, source);
+    built.build(like.device());
+    for (std::size_t i = 0; i <= width; ++i) {
+      queues.emplace_back(context_, like.device());
+      increment.emplace_back(built, "increment");
+      follow.emplace_back(built, "follow");
+      buffers.emplace_back(context_, CL_MEM_READ_WRITE, items * sizeof(cl_int));
+    }
+    join = cl::Kernel(built, "join");
+  }
+  /// Behind what the queue has so far; on its way.
+  cl::Event mark(std::size_t i) {
+    cl::Event made;
+    queues[i].enqueueMarkerWithWaitList(nullptr, &made);
+    queues[i].flush();
+    ++markers;
+    return made;
+  }
+  void wait(std::size_t i, const std::vector<cl::Event>& behind) {
+    queues[i].enqueueBarrierWithWaitList(&behind);
+    ++barriers;
+  }
+  void clear() {
+    for (const cl::Buffer& each : buffers)
+      queues[0].enqueueFillBuffer(each, cl_int{0}, 0, items * sizeof(cl_int));
+    queues[0].finish();
+    markers = 0;
+    barriers = 0;
+  }
+  void finish() {
+    for (queue& each : queues) each.finish();
+  }
+  cl_int value(std::size_t buffer) {
+    cl_int found = 0;
+    queues[0].enqueueReadBuffer(buffers[buffer], CL_TRUE, 0, sizeof found, &found);
+    return found;
+  }
+
+  std::vector<queue> queues;
+  std::vector<cl::Kernel> increment;
+  std::vector<cl::Kernel> follow;
+  cl::Kernel join;
+  std::vector<cl::Buffer> buffers;  // of the branches, then of the root
+  std::uint64_t markers = 0;
+  std::uint64_t barriers = 0;
+
+ private:
+  cl::Context context_;
+};
+
+void expect(std::int64_t found, std::int64_t expected, const char* who) {
+  if (found == expected) return;
+  throw std::runtime_error(fmt::format("{}: the result is {}, and has to be {}", who, found, expected));
+}
+
+template <class Program>
+variant by_hand(std::shared_ptr<hand> h, std::uint64_t ops, std::size_t result, std::int64_t expected,
+                Program program) {
+  return [=] {
+    h->clear();
+    const auto begin = clock::now();
+    program(*h);
+    h->finish();
+    const double ns = std::chrono::duration<double, std::nano>(clock::now() - begin).count();
+    const auto n = static_cast<double>(ops);
+    expect(h->value(result), expected, "by hand");
+    return measure{ns / n, static_cast<double>(h->markers) / n, static_cast<double>(h->barriers) / n};
+  };
+}
+
+// ---- On braid.
+
+struct with_braid {
+  explicit with_braid(const runtime_options& o) : rt(o), kernels(source) {
+    for (std::size_t i = 0; i <= width; ++i) buffers.push_back(rt.make_buffer<int>(items, zeroed));
+    rt.synchronize();
+  }
+  opencl::runtime rt;
+  opencl::program kernels;
+  std::vector<buffer<int>> buffers;  // of the branches, then of the root
+};
+
+template <class Program>
+variant on_braid(std::shared_ptr<with_braid> b, std::uint64_t ops, std::size_t result, std::int64_t expected,
+                 Program program) {
+  return [=] {
+    for (const auto& each : b->buffers) b->rt.fill(each, 0);
+    b->rt.synchronize();
+    const auto before = b->rt.backend().commands();
+    const auto begin = clock::now();
+    program(*b);
+    b->rt.synchronize();
+    const double ns = std::chrono::duration<double, std::nano>(clock::now() - begin).count();
+    const auto after = b->rt.backend().commands();
+    const auto n = static_cast<double>(ops);
+    expect(b->rt.read(b->buffers[result]).get().front(), expected, "braid");
+    return measure{ns / n, static_cast<double>(after.markers - before.markers) / n,
+                   static_cast<double>(after.barriers - before.barriers) / n};
+  };
+}
+
+// ---- The cases.
+
+struct bench_case {
+  std::string name;
+  std::string what;
+  std::map<std::string, variant> variants;  // "braid", "by_hand"
+};
+
+struct world {
+  explicit world(const opencl_options& with) : quick(with.quick) {
+    options.device = with.device;
+    options.streams = width + 1;
+  }
+  /// What one case leaves behind is not the next one's.
+  [[nodiscard]] std::shared_ptr<with_braid> braid() const { return std::make_shared<with_braid>(options); }
+  [[nodiscard]] std::uint64_t ops(std::uint64_t n) const { return quick ? n / 10 : n; }
+  runtime_options options;
+  bool quick;
+};
+
+auto incrementing(const with_braid& b) {
+  return [&kernels = b.kernels](queue& on, const view<int>& x) {
+    launch(on, kernels.kernel(on, "increment"), x);
+  };
+}
+
+bench_case chain(const world& w) {
+  const std::uint64_t n = w.ops(20'000);
+  const auto b = w.braid();
+  const auto h = std::make_shared<hand>(b->rt.backend());
+  return {"chain",
+          "kernels one after the other in one queue",
+          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
+                              [n](with_braid& on) {
+                                for (std::uint64_t i = 0; i < n; ++i) {
+                                  on.rt.submit(stream_id{0}, "increment", read_write(on.buffers[0]),
+                                               incrementing(on));
+                                }
+                              })},
+           {"by_hand", by_hand(h, n, 0, static_cast<std::int64_t>(n), [n](hand& by) {
+              for (std::uint64_t i = 0; i < n; ++i) launch(by.queues[0], by.increment[0], by.buffers[0]);
+            })}}};
+}
+
+bench_case pingpong(const world& w) {
+  const std::uint64_t n = w.ops(20'000);
+  const auto b = w.braid();
+  const auto h = std::make_shared<hand>(b->rt.backend());
+  return {"pingpong",
+          "kernels one after the other, in two queues in turn",
+          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
+                              [n](with_braid& on) {
+                                for (std::uint64_t i = 0; i < n; ++i) {
+                                  on.rt.submit(stream_id{i % 2}, "increment", read_write(on.buffers[0]),
+                                               incrementing(on));
+                                }
+                              })},
+           {"by_hand", by_hand(h, n, 0, static_cast<std::int64_t>(n), [n](hand& by) {
+              std::vector<cl::Event> last;
+              for (std::uint64_t i = 0; i < n; ++i) {
+                if (!last.empty()) by.wait(i % 2, last);
+                launch(by.queues[i % 2], by.increment[i % 2], by.buffers[0]);
+                last.assign(1, by.mark(i % 2));
+              }
+            })}}};
+}
+
+bench_case fork_join(const world& w) {
+  const std::uint64_t rounds = w.ops(2'000);
+  const std::uint64_t n = rounds * (width + 1);
+  const auto b = w.braid();
+  const auto h = std::make_shared<hand>(b->rt.backend());
+  const auto on_stream = [](with_braid& on, std::size_t k) {
+    on.rt.submit(stream_id{k}, "follow", read(on.buffers[width]), write(on.buffers[k]),
+                 [&kernels = on.kernels](queue& to, const view<const int>& root, const view<int>& mine) {
+                   launch(to, kernels.kernel(to, "follow"), root, mine);
+                 });
+  };
+  return {"forkjoin",
+          "one kernel, eight that read what it wrote in a queue each, and one that reads what those wrote",
+          {{"braid", on_braid(b, n, width, static_cast<std::int64_t>(rounds),
+                              [rounds, on_stream](with_braid& on) {
+                                const auto& x = on.buffers;
+                                for (std::uint64_t r = 0; r < rounds; ++r) {
+                                  for (std::size_t k = 0; k < width; ++k) on_stream(on, k);
+                                  on.rt.submit(stream_id{width}, "join", read(x[0]), read(x[1]), read(x[2]),
+                                               read(x[3]), read(x[4]), read(x[5]), read(x[6]), read(x[7]),
+                                               write(x[width]),
+                                               [&kernels = on.kernels](queue& to, const auto&... all) {
+                                                 launch(to, kernels.kernel(to, "join"), all...);
+                                               });
+                                }
+                              })},
+           {"by_hand", by_hand(h, n, width, static_cast<std::int64_t>(rounds), [rounds](hand& by) {
+              const auto& x = by.buffers;
+              std::vector<cl::Event> root;
+              std::vector<cl::Event> branches(width);
+              for (std::uint64_t r = 0; r < rounds; ++r) {
+                for (std::size_t k = 0; k < width; ++k) {
+                  if (!root.empty()) by.wait(k, root);
+                  launch(by.queues[k], by.follow[k], x[width], x[k]);
+                  branches[k] = by.mark(k);
+                }
+                by.wait(width, branches);
+                launch(by.queues[width], by.join, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[width]);
+                root.assign(1, by.mark(width));
+              }
+            })}}};
+}
+
+}  // namespace
+
+nlohmann::json run_opencl_bench(const opencl_options& options,
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  constexpr double at_most = 1.05;
+  const opencl::device_info device = opencl::device_for(options.device);
+  const world w(options);
+  std::vector<bench_case> cases{chain(w), pingpong(w), fork_join(w)};
+  std::erase_if(cases, [&](const bench_case& c) { return c.name.find(options.filter) == std::string::npos; });
+
+  std::map<std::string, std::map<std::string, std::vector<measure>>> found;
+  const std::uint64_t of = cases.size() * (options.repetitions + 1);
+  std::uint64_t done = 0;
+  for (unsigned repetition = 0; repetition <= options.repetitions; ++repetition) {  // the first warms up
+    for (const bench_case& c : cases) {
+      for (const auto& [name, run] : c.variants) {
+        const measure m = run();
+        if (repetition != 0) found[c.name][name].push_back(m);
+      }
+      progress(++done, of);
+    }
+  }
+
+  nlohmann::json out;
+  out["machine"] = machine();
+  out["device"] = {{"name", device.name},
+                   {"platform", device.platform},
+                   {"version", device.version},
+                   {"driver", device.driver}};
+  out["repetitions"] = options.repetitions;
+  out["results"] = nlohmann::json::array();
+  out["ratios"] = nlohmann::json::array();
+  for (const bench_case& c : cases) {
+    std::map<std::string, double> medians;
+    for (auto& [name, all] : found[c.name]) {
+      std::ranges::sort(all, {}, &measure::ns);
+      const measure& median = all[all.size() / 2];
+      medians[name] = median.ns;
+      out["results"].push_back({{"case", c.name},
+                                {"runtime", name},
+                                {"ns", median.ns},
+                                {"ns_min", all.front().ns},
+                                {"ns_max", all.back().ns},
+                                {"markers", median.markers},
+                                {"barriers", median.barriers}});
+    }
+    out["ratios"].push_back({{"case", c.name},
+                             {"what", c.what},
+                             {"ratio", medians["braid"] / medians["by_hand"]},
+                             {"at_most", at_most}});
+  }
+  return out;
+}
+
+}  // namespace braid::bench
