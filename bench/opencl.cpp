@@ -19,9 +19,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 using queue = cl::CommandQueue;
-using opencl::view;
+using opencl::buffer_view;
 constexpr std::size_t width = 8;
-constexpr std::size_t items = 16;  // of a kernel, which does next to nothing with each
+// Of a kernel, which does next to nothing with each: ten microseconds or so, and next to none.
+constexpr std::size_t usual_items = 262'144;
+constexpr std::size_t few_items = 16;
 
 const char* const source =
     "kernel void increment(global int* x) { x[get_global_id(0)]++; }\n"
@@ -44,7 +46,7 @@ struct measure {
 using variant = std::function<measure()>;
 
 template <class... Args>
-void launch(queue& on, cl::Kernel& kernel, const Args&... args) {
+void launch(queue& on, cl::Kernel& kernel, std::size_t items, const Args&... args) {
   cl_uint at = 0;
   (kernel.setArg(at++, args), ...);
   on.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items));
@@ -55,7 +57,7 @@ void launch(queue& on, cl::Kernel& kernel, const Args&... args) {
 class hand {
  public:
   /// On the context of `like`.
-  explicit hand(opencl::backend& like) : context_(like.context()) {
+  hand(opencl::backend& like, std::size_t of) : items(of), context_(like.context()) {
     cl::Program built(context_, source);
     built.build(like.device());
     for (std::size_t i = 0; i <= width; ++i) {
@@ -94,6 +96,7 @@ class hand {
     return found;
   }
 
+  const std::size_t items;
   std::vector<queue> queues;
   std::vector<cl::Kernel> increment;
   std::vector<cl::Kernel> follow;
@@ -129,10 +132,11 @@ variant by_hand(std::shared_ptr<hand> h, std::uint64_t ops, std::size_t result, 
 // ---- On braid.
 
 struct with_braid {
-  explicit with_braid(const runtime_options& o) : rt(o), kernels(source) {
+  with_braid(const runtime_options& o, std::size_t of) : items(of), rt(o), kernels(source) {
     for (std::size_t i = 0; i <= width; ++i) buffers.push_back(rt.make_buffer<int>(items, zeroed));
     rt.synchronize();
   }
+  const std::size_t items;
   opencl::runtime rt;
   opencl::program kernels;
   std::vector<buffer<int>> buffers;  // of the branches, then of the root
@@ -162,6 +166,7 @@ variant on_braid(std::shared_ptr<with_braid> b, std::uint64_t ops, std::size_t r
 struct bench_case {
   std::string name;
   std::string what;
+  bool is_bound;                            // whether the ratio has a bound
   std::map<std::string, variant> variants;  // "braid", "by_hand"
 };
 
@@ -171,24 +176,31 @@ struct world {
     options.streams = width + 1;
   }
   /// What one case leaves behind is not the next one's.
-  [[nodiscard]] std::shared_ptr<with_braid> braid() const { return std::make_shared<with_braid>(options); }
+  [[nodiscard]] std::shared_ptr<with_braid> braid(std::size_t items) const {
+    return std::make_shared<with_braid>(options, items);
+  }
   [[nodiscard]] std::uint64_t ops(std::uint64_t n) const { return quick ? n / 10 : n; }
   runtime_options options;
   bool quick;
 };
 
+std::string suffix(std::size_t items) {
+  return items == usual_items ? "" : "_empty";
+}
+
 auto incrementing(const with_braid& b) {
-  return [&kernels = b.kernels](queue& on, const view<int>& x) {
-    launch(on, kernels.kernel(on, "increment"), x);
+  return [&kernels = b.kernels](queue& on, const buffer_view<int>& x) {
+    launch(on, kernels.kernel(on, "increment"), x.size(), x);
   };
 }
 
-bench_case chain(const world& w) {
-  const std::uint64_t n = w.ops(20'000);
-  const auto b = w.braid();
-  const auto h = std::make_shared<hand>(b->rt.backend());
-  return {"chain",
+bench_case chain(const world& w, std::size_t items) {
+  const std::uint64_t n = w.ops(1'000);
+  const auto b = w.braid(items);
+  const auto h = std::make_shared<hand>(b->rt.backend(), items);
+  return {"chain" + suffix(items),
           "kernels one after the other in one queue",
+          items == usual_items,
           {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
                               [n](with_braid& on) {
                                 for (std::uint64_t i = 0; i < n; ++i) {
@@ -197,16 +209,19 @@ bench_case chain(const world& w) {
                                 }
                               })},
            {"by_hand", by_hand(h, n, 0, static_cast<std::int64_t>(n), [n](hand& by) {
-              for (std::uint64_t i = 0; i < n; ++i) launch(by.queues[0], by.increment[0], by.buffers[0]);
+              for (std::uint64_t i = 0; i < n; ++i) {
+                launch(by.queues[0], by.increment[0], by.items, by.buffers[0]);
+              }
             })}}};
 }
 
-bench_case pingpong(const world& w) {
-  const std::uint64_t n = w.ops(20'000);
-  const auto b = w.braid();
-  const auto h = std::make_shared<hand>(b->rt.backend());
-  return {"pingpong",
+bench_case pingpong(const world& w, std::size_t items) {
+  const std::uint64_t n = w.ops(1'000);
+  const auto b = w.braid(items);
+  const auto h = std::make_shared<hand>(b->rt.backend(), items);
+  return {"pingpong" + suffix(items),
           "kernels one after the other, in two queues in turn",
+          items == usual_items,
           {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
                               [n](with_braid& on) {
                                 for (std::uint64_t i = 0; i < n; ++i) {
@@ -218,53 +233,57 @@ bench_case pingpong(const world& w) {
               std::vector<cl::Event> last;
               for (std::uint64_t i = 0; i < n; ++i) {
                 if (!last.empty()) by.wait(i % 2, last);
-                launch(by.queues[i % 2], by.increment[i % 2], by.buffers[0]);
+                launch(by.queues[i % 2], by.increment[i % 2], by.items, by.buffers[0]);
                 last.assign(1, by.mark(i % 2));
               }
             })}}};
 }
 
-bench_case fork_join(const world& w) {
-  const std::uint64_t rounds = w.ops(2'000);
+bench_case fork_join(const world& w, std::size_t items) {
+  const std::uint64_t rounds = w.ops(100);
   const std::uint64_t n = rounds * (width + 1);
-  const auto b = w.braid();
-  const auto h = std::make_shared<hand>(b->rt.backend());
+  const auto b = w.braid(items);
+  const auto h = std::make_shared<hand>(b->rt.backend(), items);
   const auto on_stream = [](with_braid& on, std::size_t k) {
-    on.rt.submit(stream_id{k}, "follow", read(on.buffers[width]), write(on.buffers[k]),
-                 [&kernels = on.kernels](queue& to, const view<const int>& root, const view<int>& mine) {
-                   launch(to, kernels.kernel(to, "follow"), root, mine);
-                 });
+    on.rt.submit(
+        stream_id{k}, "follow", read(on.buffers[width]), write(on.buffers[k]),
+        [&kernels = on.kernels](queue& to, const buffer_view<const int>& root, const buffer_view<int>& mine) {
+          launch(to, kernels.kernel(to, "follow"), mine.size(), root, mine);
+        });
   };
-  return {"forkjoin",
-          "one kernel, eight that read what it wrote in a queue each, and one that reads what those wrote",
-          {{"braid", on_braid(b, n, width, static_cast<std::int64_t>(rounds),
-                              [rounds, on_stream](with_braid& on) {
-                                const auto& x = on.buffers;
-                                for (std::uint64_t r = 0; r < rounds; ++r) {
-                                  for (std::size_t k = 0; k < width; ++k) on_stream(on, k);
-                                  on.rt.submit(stream_id{width}, "join", read(x[0]), read(x[1]), read(x[2]),
-                                               read(x[3]), read(x[4]), read(x[5]), read(x[6]), read(x[7]),
-                                               write(x[width]),
-                                               [&kernels = on.kernels](queue& to, const auto&... all) {
-                                                 launch(to, kernels.kernel(to, "join"), all...);
-                                               });
-                                }
-                              })},
-           {"by_hand", by_hand(h, n, width, static_cast<std::int64_t>(rounds), [rounds](hand& by) {
-              const auto& x = by.buffers;
-              std::vector<cl::Event> root;
-              std::vector<cl::Event> branches(width);
-              for (std::uint64_t r = 0; r < rounds; ++r) {
-                for (std::size_t k = 0; k < width; ++k) {
-                  if (!root.empty()) by.wait(k, root);
-                  launch(by.queues[k], by.follow[k], x[width], x[k]);
-                  branches[k] = by.mark(k);
-                }
-                by.wait(width, branches);
-                launch(by.queues[width], by.join, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[width]);
-                root.assign(1, by.mark(width));
-              }
-            })}}};
+  return {
+      "forkjoin" + suffix(items),
+      "one kernel, eight that read what it wrote in a queue each, and one that reads what those wrote",
+      items == usual_items,
+      {{"braid", on_braid(b, n, width, static_cast<std::int64_t>(rounds),
+                          [rounds, on_stream](with_braid& on) {
+                            const auto& x = on.buffers;
+                            for (std::uint64_t r = 0; r < rounds; ++r) {
+                              for (std::size_t k = 0; k < width; ++k) on_stream(on, k);
+                              on.rt.submit(
+                                  stream_id{width}, "join", read(x[0]), read(x[1]), read(x[2]), read(x[3]),
+                                  read(x[4]), read(x[5]), read(x[6]), read(x[7]), write(x[width]),
+                                  [&kernels = on.kernels, items = on.items](queue& to, const auto&... all) {
+                                    launch(to, kernels.kernel(to, "join"), items, all...);
+                                  });
+                            }
+                          })},
+       {"by_hand", by_hand(h, n, width, static_cast<std::int64_t>(rounds), [rounds](hand& by) {
+          const auto& x = by.buffers;
+          std::vector<cl::Event> root;
+          std::vector<cl::Event> branches(width);
+          for (std::uint64_t r = 0; r < rounds; ++r) {
+            for (std::size_t k = 0; k < width; ++k) {
+              if (!root.empty()) by.wait(k, root);
+              launch(by.queues[k], by.follow[k], by.items, x[width], x[k]);
+              branches[k] = by.mark(k);
+            }
+            by.wait(width, branches);
+            launch(by.queues[width], by.join, by.items, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
+                   x[width]);
+            root.assign(1, by.mark(width));
+          }
+        })}}};
 }
 
 }  // namespace
@@ -274,7 +293,12 @@ nlohmann::json run_opencl_bench(const opencl_options& options,
   constexpr double at_most = 1.05;
   const opencl::device_info device = opencl::device_for(options.device);
   const world w(options);
-  std::vector<bench_case> cases{chain(w), pingpong(w), fork_join(w)};
+  std::vector<bench_case> cases;
+  for (const std::size_t items : {usual_items, few_items}) {
+    cases.push_back(chain(w, items));
+    cases.push_back(pingpong(w, items));
+    cases.push_back(fork_join(w, items));
+  }
   std::erase_if(cases, [&](const bench_case& c) { return c.name.find(options.filter) == std::string::npos; });
 
   std::map<std::string, std::map<std::string, std::vector<measure>>> found;
@@ -282,8 +306,10 @@ nlohmann::json run_opencl_bench(const opencl_options& options,
   std::uint64_t done = 0;
   for (unsigned repetition = 0; repetition <= options.repetitions; ++repetition) {  // the first warms up
     for (const bench_case& c : cases) {
-      for (const auto& [name, run] : c.variants) {
-        const measure m = run();
+      // Each of both goes first as often.
+      for (const char* name :
+           repetition % 2 == 0 ? std::array{"braid", "by_hand"} : std::array{"by_hand", "braid"}) {
+        const measure m = c.variants.at(name)();
         if (repetition != 0) found[c.name][name].push_back(m);
       }
       progress(++done, of);
@@ -300,11 +326,15 @@ nlohmann::json run_opencl_bench(const opencl_options& options,
   out["results"] = nlohmann::json::array();
   out["ratios"] = nlohmann::json::array();
   for (const bench_case& c : cases) {
-    std::map<std::string, double> medians;
+    // Of the two runs of one repetition: they have seen the same of what else went on.
+    std::vector<double> pairs;
+    for (std::size_t i = 0; i < options.repetitions; ++i) {
+      pairs.push_back(found[c.name]["braid"][i].ns / found[c.name]["by_hand"][i].ns);
+    }
+    std::ranges::sort(pairs);
     for (auto& [name, all] : found[c.name]) {
       std::ranges::sort(all, {}, &measure::ns);
       const measure& median = all[all.size() / 2];
-      medians[name] = median.ns;
       out["results"].push_back({{"case", c.name},
                                 {"runtime", name},
                                 {"ns", median.ns},
@@ -315,8 +345,10 @@ nlohmann::json run_opencl_bench(const opencl_options& options,
     }
     out["ratios"].push_back({{"case", c.name},
                              {"what", c.what},
-                             {"ratio", medians["braid"] / medians["by_hand"]},
-                             {"at_most", at_most}});
+                             {"ratio", pairs[pairs.size() / 2]},
+                             {"ratio_lower_quartile", pairs[pairs.size() / 4]},
+                             {"ratio_upper_quartile", pairs[pairs.size() * 3 / 4]}});
+    if (c.is_bound) out["ratios"].back()["at_most"] = at_most;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <span>
 
 // What braid asks of a device.
 //
@@ -27,7 +28,8 @@ concept event_stream_backend =
 /// It may offer more:
 ///   b.create_stream(id)       in place of create_stream(), where the id matters
 ///   b.flush_again(s, e)       as flush(s), with an event of the same stream that nobody refers to any more
-///   B::asks_as_dearly_as_it_waits    then completion is not asked for to save a wait
+///   b.wait_events(s, span of const event*)    all waits of an op in one call, in place of several
+///   wait_event() B::asks_as_dearly_as_it_waits    then completion is not asked for to save a wait
 
 /// A backend that can make a stream wait for one op of another, without an event. It may offer more:
 ///   b.commit_point(s, cursor)         what was handed to s since the last call is op `cursor`
@@ -40,6 +42,11 @@ concept point_backend =
                                         std::uint64_t cursor) { b.wait_point(s, origin, cursor); };
 
 namespace detail {
+
+template <class B>
+concept waits_at_once =
+    !point_backend<B> && requires(B& b, typename B::stream& s,
+                                  std::span<const typename B::event* const> all) { b.wait_events(s, all); };
 
 template <class B>
 concept commits_points = requires(B& b, typename B::stream& s, std::uint64_t c) { b.commit_point(s, c); };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -45,9 +47,9 @@
 //   std::vector<float> host = rt.read(x).get();
 //
 // A body is called inside submit() and puts its work on the queue that it is given, which is in order. It
-// gets each buffer or slice as a view<T>, which is a cl::Buffer of just those bytes; or, where it asks for
-// it, as a part<T>: see there. A body that throws has failed, also if part of its work is on the queue. With
-// CL_HPP_ENABLE_EXCEPTIONS calls that fail throw by themselves; without, pass their codes to check().
+// gets each buffer or slice as a buffer_view<T>, which is a cl::Buffer of just those bytes; or, where it asks
+// for it, as a part<T>: see there. A body that throws has failed, also if part of its work is on the queue.
+// With CL_HPP_ENABLE_EXCEPTIONS calls that fail throw by themselves; without, pass their codes to check().
 //
 // libOpenCL.so.1 is opened when the first runtime is made, and hands every call on: programs link neither it
 // nor any other part of OpenCL.
@@ -127,9 +129,11 @@ struct found_memory {
 };
 found_memory find_memory(const shared_state& in, const void* data, std::uint64_t bytes);
 shared_state& home_of(const stream_state& s) noexcept;
-/// The sub-buffer of just these bytes; the stream keeps it. Throws usage_error(misaligned). Under views_lock.
+/// Of the views of one op: they stay until the next one's.
+std::unique_lock<braid::detail::spin_lock> begin_views(stream_state& s);
+/// The sub-buffer of just these bytes. Throws usage_error(misaligned). Between begin_views() and the
+/// unlocking.
 found_memory sub_buffer(stream_state& s, const void* data, std::uint64_t bytes);
-braid::detail::spin_lock& views_lock(stream_state& s) noexcept;
 cl::CommandQueue& queue_of(stream_state& s) noexcept;
 /// The error of a call of the bindings.
 error error_of(int code, const char* call);
@@ -139,10 +143,18 @@ error error_of(int code, const char* call);
 /// The buffer or slice that an op has bound: a cl::Buffer of just those bytes. T is const where the op only
 /// reads. A null buffer where there are no elements.
 template <class T>
-class view : public cl::Buffer {
+class buffer_view : public cl::Buffer {
  public:
-  view(const detail::found_memory& in, T* data, std::uint64_t count)
-      : cl::Buffer(in.buffer, true), data_(in.is_pointer ? data : nullptr), count_(count) {}
+  buffer_view(const detail::found_memory& in, T* data, std::uint64_t count) noexcept
+      : data_(in.is_pointer ? data : nullptr), count_(count), is_borrowed_(true) {
+    object_ = in.buffer;
+  }
+  /// A copy may outlive the body.
+  buffer_view(const buffer_view& other) : cl::Buffer(other), data_(other.data_), count_(other.count_) {}
+  buffer_view& operator=(const buffer_view&) = delete;
+  ~buffer_view() {
+    if (is_borrowed_) object_ = nullptr;
+  }
   [[nodiscard]] std::uint64_t size() const noexcept { return count_; }
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return count_ * sizeof(T); }
   /// With shared virtual memory: the address, for setArg(). Else null.
@@ -151,6 +163,7 @@ class view : public cl::Buffer {
  private:
   T* data_;
   std::uint64_t count_;
+  bool is_borrowed_ = false;  // from the stream, which keeps it meanwhile: to count it would cost more
 };
 
 /// The same for slices that begin anywhere, where a device could not make a buffer of its own of them: a
@@ -204,7 +217,7 @@ class native_stream {
   template <class Body, class... T>
   void call(Body& body, const std::span<T>&... spans) const {
     translated([&] {
-      if constexpr (std::is_invocable_v<Body&, cl::CommandQueue&, view<T>...>) {
+      if constexpr (std::is_invocable_v<Body&, cl::CommandQueue&, const buffer_view<T>&...>) {
         call_with_views(body, spans...);
       } else if constexpr (std::is_invocable_v<Body&, cl::CommandQueue&, part<T>...>) {
         body(queue(), part<T>(find(spans), spans.data(), spans.size())...);
@@ -232,16 +245,19 @@ class native_stream {
                       : detail::find_memory(detail::home_of(*state_), of.data(), of.size_bytes());
   }
   template <class T>
-  [[nodiscard]] view<T> view_of(std::span<T> of) const {
-    return {of.empty() ? detail::found_memory{} : detail::sub_buffer(*state_, of.data(), of.size_bytes()),
-            of.data(), of.size()};
+  [[nodiscard]] detail::found_memory find_view(std::span<T> of) const {
+    return of.empty() ? detail::found_memory{} : detail::sub_buffer(*state_, of.data(), of.size_bytes());
   }
   template <class Body, class... T>
   void call_with_views(Body& body, const std::span<T>&... spans) const {
-    std::unique_lock lock(detail::views_lock(*state_));
-    std::tuple<view<T>...> views{view_of(spans)...};
+    std::unique_lock lock = detail::begin_views(*state_);
+    const std::array<detail::found_memory, sizeof...(T)> found{find_view(spans)...};
     lock.unlock();
-    std::apply([&](auto&... each) { body(queue(), std::move(each)...); }, views);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const std::tuple<const buffer_view<T>...> views{
+          buffer_view<T>(found[I], spans.data(), spans.size())...};
+      body(queue(), std::get<I>(views)...);
+    }(std::index_sequence_for<T...>{});
   }
   template <class F>
   static void translated(F&& f) {
@@ -267,8 +283,7 @@ class stream {
     return *this;
   }
   ~stream();
-  /// With all that it was told to wait for in front.
-  [[nodiscard]] cl::CommandQueue& queue() const;
+  [[nodiscard]] cl::CommandQueue& queue() const noexcept { return detail::queue_of(*state_); }
 
  private:
   friend class backend;
@@ -330,14 +345,21 @@ class backend {
   using mover = opencl::mover;
   static constexpr const char* name = "opencl";
 
+  /// A wait costs the host no more than to ask whether there is a need for it.
+  static constexpr bool asks_as_dearly_as_it_waits = true;
+
   /// device, devices and shared_virtual_memory are looked at. Throws usage_error(no_device) where there is
   /// none.
   explicit backend(const runtime_options& options = {});
 
   stream create_stream();
   event flush(stream& s);
-  /// All waits of an op become one barrier.
-  void wait_event(stream& s, const event& e);
+  void wait_event(stream& s, const event& e) {
+    const event* const one = &e;
+    wait_events(s, std::span<const event* const>(&one, 1));
+  }
+  /// By one barrier.
+  void wait_events(stream& s, std::span<const event* const> all);
   void wait_event_sync(const event& e);
   bool is_complete(const event& e);
 
@@ -376,7 +398,8 @@ class backend {
   static constexpr bool checks_bodies = true;
   template <class Body, class... T>
   void expect_usable(const std::span<T>&... spans) const {
-    if constexpr (std::is_invocable_v<std::decay_t<Body>&, cl::CommandQueue&, opencl::view<T>...>) {
+    if constexpr (std::is_invocable_v<std::decay_t<Body>&, cl::CommandQueue&,
+                                      const opencl::buffer_view<T>&...>) {
       (expect_aligned(spans.data(), spans.size_bytes()), ...);
     }
   }

@@ -22,7 +22,7 @@ namespace {
 
 using queue = cl::CommandQueue;
 template <class T>
-using view_of = opencl::view<T>;
+using view_of = opencl::buffer_view<T>;
 template <class T>
 using part = opencl::part<T>;
 using in = view_of<const double>;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -32,6 +33,7 @@ struct state {
   std::mutex mutex;
   std::map<void*, std::pair<std::string, std::int64_t>> objects;  // kind, references
   std::map<std::string, std::uint64_t> calls;
+  std::set<void*> dead;  // buffers
   failing fails;
   std::atomic<int> ends_with{0};
 };
@@ -72,6 +74,7 @@ void add(Handle handle) {
   state& s = all();
   const std::scoped_lock lock(s.mutex);
   s.objects[handle] = {kind_of<Handle>(), 1};
+  s.dead.erase(handle);
 }
 
 void change(void* handle, std::int64_t by) {
@@ -83,7 +86,9 @@ void change(void* handle, std::int64_t by) {
     std::abort();
   }
   found->second.second += by;
-  if (found->second.second == 0) s.objects.erase(found);
+  if (found->second.second != 0) return;
+  if (found->second.first == "buffer") s.dead.insert(handle);
+  s.objects.erase(found);
 }
 
 template <class Last>
@@ -150,6 +155,20 @@ cl_int CL_API_CALL wait_for_events(cl_uint count, const cl_event* events) {
   return all().ends_with.load() != 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code;
 }
 
+cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, std::size_t size, const void* value) {
+  if (const int code = enter("clSetKernelArg"); code != CL_SUCCESS) return code;
+  if (size == sizeof(cl_mem) && value != nullptr) {
+    void* handle = nullptr;
+    std::memcpy(&handle, value, sizeof handle);
+    const std::scoped_lock lock(all().mutex);
+    if (all().dead.contains(handle)) {
+      std::fprintf(stderr, "layer: a buffer that is not there any more is an argument\n");
+      std::abort();
+    }
+  }
+  return target->clSetKernelArg(kernel, index, size, value);
+}
+
 template <auto Member, class Function>
 void wrap(Function& place, const char* name) {
   using made = wrapped<Member, Function>;
@@ -199,18 +218,20 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
   WRAP(clReleaseContext)
   WRAP(clCreateCommandQueueWithProperties)
   WRAP(clCreateCommandQueue)
-  WRAP(clRetainCommandQueue) WRAP(clReleaseCommandQueue) WRAP(clGetCommandQueueInfo) WRAP(clCreateBuffer)
-      WRAP(clCreateSubBuffer) WRAP(clRetainMemObject) WRAP(clReleaseMemObject) WRAP(clGetMemObjectInfo)
-          WRAP(clSVMAlloc) WRAP(clCreateProgramWithSource) WRAP(clBuildProgram) WRAP(clRetainProgram)
-              WRAP(clReleaseProgram) WRAP(clCreateKernel) WRAP(clRetainKernel) WRAP(clReleaseKernel)
-                  WRAP(clSetKernelArg) WRAP(clCreateUserEvent) WRAP(clRetainEvent) WRAP(clReleaseEvent)
-                      WRAP(clSetEventCallback) WRAP(clGetEventProfilingInfo) WRAP(clFlush) WRAP(clFinish)
-                          WRAP(clEnqueueReadBuffer) WRAP(clEnqueueWriteBuffer) WRAP(clEnqueueFillBuffer)
-                              WRAP(clEnqueueCopyBuffer) WRAP(clEnqueueMapBuffer) WRAP(clEnqueueUnmapMemObject)
-                                  WRAP(clEnqueueNDRangeKernel) WRAP(clEnqueueMarkerWithWaitList)
-                                      WRAP(clEnqueueBarrierWithWaitList)
+  WRAP(clRetainCommandQueue)
+  WRAP(clReleaseCommandQueue)
+  WRAP(clGetCommandQueueInfo) WRAP(clCreateBuffer) WRAP(clCreateSubBuffer) WRAP(clRetainMemObject)
+      WRAP(clReleaseMemObject) WRAP(clGetMemObjectInfo) WRAP(clSVMAlloc) WRAP(clCreateProgramWithSource)
+          WRAP(clBuildProgram) WRAP(clRetainProgram) WRAP(clReleaseProgram) WRAP(clCreateKernel)
+              WRAP(clRetainKernel) WRAP(clReleaseKernel) WRAP(clCreateUserEvent) WRAP(clRetainEvent)
+                  WRAP(clReleaseEvent) WRAP(clSetEventCallback) WRAP(clGetEventProfilingInfo) WRAP(clFlush)
+                      WRAP(clFinish) WRAP(clEnqueueReadBuffer) WRAP(clEnqueueWriteBuffer)
+                          WRAP(clEnqueueFillBuffer) WRAP(clEnqueueCopyBuffer) WRAP(clEnqueueMapBuffer)
+                              WRAP(clEnqueueUnmapMemObject) WRAP(clEnqueueNDRangeKernel)
+                                  WRAP(clEnqueueMarkerWithWaitList) WRAP(clEnqueueBarrierWithWaitList)
 #undef WRAP
-                                          ours.clGetEventInfo = &event_info;
+                                      ours.clGetEventInfo = &event_info;
+  ours.clSetKernelArg = &set_kernel_arg;
   ours.clWaitForEvents = &wait_for_events;
   *ours_count = sizeof(cl_icd_dispatch) / sizeof(void*);
   *made = &ours;

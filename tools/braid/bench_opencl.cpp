@@ -36,20 +36,24 @@ int run(const bench::opencl_options& options, bool as_json) {
     fmt::print("{}\n", out.dump(2));
     return 0;
   }
-  fmt::print("{}, {}; median of {} (least to most), ns an op; markers and barriers an op\n\n",
-             out["device"]["name"].get<std::string>(), out["device"]["version"].get<std::string>(),
-             options.repetitions);
-  fmt::print("{:<10} {:<8} {:>24} {:>8} {:>8} {:>7} {:>8}\n", "", "", "ns", "markers", "barriers", "ratio",
+  fmt::print(
+      "{}, {}; median of {} (least to most), ns an op; markers and barriers an op; ratio with its "
+      "quartiles\n\n",
+      out["device"]["name"].get<std::string>(), out["device"]["version"].get<std::string>(),
+      options.repetitions);
+  fmt::print("{:<15} {:<8} {:>24} {:>8} {:>8} {:>24} {:>8}\n", "", "", "ns", "markers", "barriers", "ratio",
              "at most");
   for (const auto& r : out["results"]) {
     std::string ratio;
     std::string most;
     for (const auto& each : out["ratios"]) {
       if (each["case"] != r["case"] || r["runtime"] != "braid") continue;
-      ratio = fmt::format("{:.3f}", each["ratio"].get<double>());
-      most = fmt::format("{:.2f}", each["at_most"].get<double>());
+      ratio =
+          fmt::format("{:.3f} ({:.3f} to {:.3f})", each["ratio"].get<double>(),
+                      each["ratio_lower_quartile"].get<double>(), each["ratio_upper_quartile"].get<double>());
+      if (each.contains("at_most")) most = fmt::format("{:.2f}", each["at_most"].get<double>());
     }
-    fmt::print("{:<10} {:<8} {:>24} {:>8.2f} {:>8.2f} {:>7} {:>8}\n", r["case"].get<std::string>(),
+    fmt::print("{:<15} {:<8} {:>24} {:>8.2f} {:>8.2f} {:>24} {:>8}\n", r["case"].get<std::string>(),
                r["runtime"].get<std::string>(),
                fmt::format("{:.0f} ({:.0f} to {:.0f})", r["ns"].get<double>(), r["ns_min"].get<double>(),
                            r["ns_max"].get<double>()),
@@ -70,7 +74,8 @@ void add_bench_opencl(CLI::App& bench, int& status) {
       "opencl",
       "What braid costs on OpenCL, beside the same programs written by hand with queues and events");
   sub->add_option("--device", with->options.device, "A number or a part of a name, see `braid info`");
-  sub->add_option("--repetitions", with->options.repetitions, "Interleaved; medians are reported")
+  sub->add_option("--repetitions", with->options.repetitions,
+                  "Interleaved; medians are reported, and the median of the ratios of each")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   sub->add_option("--filter", with->options.filter, "Only cases whose name contains this");

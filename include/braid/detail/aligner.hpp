@@ -54,14 +54,21 @@ class aligner {
     publish_at_exit published{*this, s, false};
     choose(s);
     s.elided_implied += remove_implied(s.plan);
-    for (planned& p : s.plan) {
-      if (p.removed) continue;
-      if constexpr (!points) {
-        // Who needs what this slot did so far shall not have to wait for what it now waits for.
-        if (policy_ != mark_policy::lazy) record_early(s);
+    if constexpr (waits_at_once<B>) {
+      wait_at_once(s);
+      for (planned& p : s.plan) {
+        if (p.removed) continue;
+        learn(s, p);
+        published.learned = true;
       }
-      wait_for(s, p);
-      published.learned = true;
+    } else {
+      for (planned& p : s.plan) {
+        if (p.removed) continue;
+        record_before_wait(s);
+        hand_over(s, p);
+        learn(s, p);
+        published.learned = true;
+      }
     }
   }
 
@@ -333,25 +340,61 @@ class aligner {
     return removed;
   }
 
-  void wait_for(slot_type& s, planned& p) {
-    const bool forgotten = s.known.may_have_forgotten(p.n.lane);
+  // Who needs what this slot did so far shall not have to wait for what it now waits for.
+  void record_before_wait(slot_type& s) {
+    if constexpr (!points) {
+      if (policy_ != mark_policy::lazy) record_early(s);
+    }
+  }
+
+  void wait_at_once(slot_type& s) {
+    s.awaited.clear();
+    std::vector<std::shared_ptr<typename B::event>> foreign;  // kept until they are handed over
+    for (planned& p : s.plan) {
+      if (p.removed) continue;
+      if (s.awaited.empty()) record_before_wait(s);
+      if (is_foreign(p.n.lane)) {
+        if (auto event = foreign_event(p.n.lane))
+          s.awaited.push_back(foreign.emplace_back(std::move(event)).get());
+      } else {
+        s.awaited.push_back(&mark_for(s, p).recorded());
+      }
+    }
+    if (!s.awaited.empty()) backend_.wait_events(s.stream, s.awaited);
+  }
+
+  void hand_over(slot_type& s, planned& p) {
     if (is_foreign(p.n.lane)) {
       if (const auto event = foreign_event(p.n.lane)) backend_.wait_event(s.stream, *event);
+    } else if constexpr (points) {
+      backend_.wait_point(s.stream, pool_.lane(p.n.lane).stream, p.n.cursor);
+    } else {
+      backend_.wait_event(s.stream, mark_for(s, p).recorded());
+    }
+  }
+
+  // The mark that the plan found, or a new one.
+  mark<B>& mark_for(slot_type& s, planned& p) {
+    if (p.m != nullptr) {
+      ++s.marks_reused;
+      return *p.m;
+    }
+    p.clock->release();
+    p.clock = nullptr;
+    record_for(pool_.lane(p.n.lane), p);
+    return *p.m;
+  }
+
+  // The wait was handed over.
+  void learn(slot_type& s, planned& p) {
+    const bool forgotten = s.known.may_have_forgotten(p.n.lane);
+    if (is_foreign(p.n.lane)) {
       p.reached = p.n.cursor;
       s.known.learn(p.n.lane, p.n.cursor);
     } else if constexpr (points) {
-      backend_.wait_point(s.stream, pool_.lane(p.n.lane).stream, p.n.cursor);
       s.known.learn(p.n.lane, p.n.cursor);
       s.known.learn(*p.clock, s.lane);
     } else {
-      if (p.m == nullptr) {
-        p.clock->release();
-        p.clock = nullptr;
-        record_for(pool_.lane(p.n.lane), p);
-      } else {
-        ++s.marks_reused;
-      }
-      backend_.wait_event(s.stream, p.m->recorded());
       p.reached = p.m->cursor;
       s.known.learn(p.n.lane, p.m->cursor);
       s.known.learn(*p.m->clock, s.lane);

@@ -92,6 +92,7 @@ struct slot final : open_op {
   std::vector<binding> sorted;
   std::vector<need> needs;
   std::vector<planned_wait<B>> plan;
+  std::vector<const typename B::event*> awaited;  // of the plan, where a backend waits at once
   alignment aligned;
   bool aligned_is_stale = false;     // of an op before this one
   std::uint64_t admitted_bytes = 0;  // where the work in flight is limited

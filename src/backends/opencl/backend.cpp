@@ -14,12 +14,6 @@ stream::~stream() {
   if (state_ != nullptr) state_->close();
 }
 
-cl::CommandQueue& stream::queue() const {
-  const std::scoped_lock lock(state_->queue_mutex);
-  state_->put_waits();
-  return state_->queue;
-}
-
 event::~event() {
   if (native_ != nullptr) (void)clReleaseEvent(native_);
 }
@@ -82,7 +76,6 @@ stream backend::adopt(const cl::CommandQueue& queue) {
 
 event backend::flush(stream& s) {
   detail::stream_state& on = *s.state_;
-  const std::scoped_lock lock(on.queue_mutex);
   const std::uint64_t covers = on.ops.handed();  // before the marker
   if (state_->is_lost()) return {nullptr, native_context(), &on, covers};
   return {on.put_marker(), native_context(), &on, covers};
@@ -125,11 +118,20 @@ cl_event brought_over(cl_context to, cl_event from) {
 
 }  // namespace
 
-void backend::wait_event(stream& s, const event& e) {
-  if (state_->is_lost() || e.native_ == nullptr) return;
-  if (e.context_ != native_context()) return s.state_->wait_for(brought_over(native_context(), e.native_));
-  detail::expect("clRetainEvent", clRetainEvent(e.native_));
-  s.state_->wait_for(e.native_);
+void backend::wait_events(stream& s, std::span<const event* const> all) {
+  if (state_->is_lost()) return;
+  std::vector<cl_event>& behind = s.state_->behind;
+  behind.clear();
+  std::vector<cl::Event> brought;
+  for (const event* e : all) {
+    if (e->native_ == nullptr) continue;  // of a device that was lost
+    if (e->context_ == native_context()) {
+      behind.push_back(e->native_);
+    } else {
+      behind.push_back(brought.emplace_back(brought_over(native_context(), e->native_), false)());
+    }
+  }
+  if (!behind.empty()) s.state_->put_barrier(behind);
 }
 
 void backend::wait_event_sync(const event& e) {
@@ -182,11 +184,6 @@ backend::inside::inside(detail::stream_state& s, const op_label* label, std::uin
     const bool is_traced = s.home.is_traced.load(std::memory_order_relaxed);
     if (is_traced) [[unlikely]]
       s.make_profiled();
-    // Only the holder of the slot adds waits.
-    if (s.has_waits.load(std::memory_order_relaxed)) {
-      const std::scoped_lock lock(s.queue_mutex);
-      s.put_waits();
-    }
     if (is_traced && s.is_profiled) [[unlikely]] {
       runtime = of_runtime;
       lane = of_lane;
@@ -195,18 +192,14 @@ backend::inside::inside(detail::stream_state& s, const op_label* label, std::uin
       given = started.given;
     }
   } catch (...) {
-    failure = std::current_exception();  // the op cannot be ordered: it may not run
+    failure = std::current_exception();  // the queue could not be changed: the op may not run
   }
 }
 
 backend::inside::~inside() {
   if (began != nullptr) [[unlikely]]
     state.home.timings.end(state, {runtime, lane, of}, {began, given});
-  if (!failure) {
-    // Else it may lie there until somebody waits.
-    if (const cl_int code = clFlush(state.queue()); code != CL_SUCCESS) [[unlikely]]
-      state.home.note_lost("clFlush", code);
-  }
+  if (!failure) state.flush_if_due();
   state.ops.note_handed(of);
   detail::stream_state::running = outer;
 }

@@ -227,73 +227,90 @@ cl_command_queue shared_state::service_queue() {
 thread_local stream_state* stream_state::running = nullptr;
 
 stream_state::stream_state(shared_state& by, cl_command_queue made, bool adopted, bool profiled)
-    : home(by), is_adopted(adopted), is_profiled(profiled), queue(made, false) {}
+    : home(by), is_adopted(adopted), is_profiled(profiled), queue(made, false), marked_on(made) {}
 
 void stream_state::close() noexcept {
   if (home.is_orphaned()) {
     // Nothing may be asked of the device, not even to let go.
     queue() = nullptr;
+    former() = nullptr;
     for (auto& each : kernels) each->kernel() = nullptr;
     return;
   }
   // All is over, unless the device was lost: then what is on its way shall find its memory.
   if (queue() != nullptr) (void)clFinish(queue());
   kernels.clear();
+  release_displaced();
   for (kept_view& each : views) {
     if (each.buffer != nullptr) (void)clReleaseMemObject(each.buffer);
     each = {};
   }
-  for (cl_event e : waits) (void)clReleaseEvent(e);
-  waits.clear();
   queue = cl::CommandQueue();
+  former = cl::CommandQueue();
 }
 
-void stream_state::wait_for(cl_event e) {
-  const std::scoped_lock lock(queue_mutex);
-  waits.push_back(e);
-  has_waits.store(true, std::memory_order_relaxed);
+// Who waits for the work puts a marker behind it and flushes then; this is for work that nobody waits for
+// yet.
+void stream_state::flush_if_due() noexcept {
+  constexpr auto often_enough = std::chrono::microseconds(20);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - flushed < often_enough) return;
+  flushed = now;
+  if (const cl_int code = clFlush(queue()); code != CL_SUCCESS) [[unlikely]]
+    home.note_lost("clFlush", code);
 }
 
-void stream_state::put_waits() {
-  if (waits.empty()) return;
-  const auto count = static_cast<cl_uint>(waits.size());
-  expect("clEnqueueBarrierWithWaitList", clEnqueueBarrierWithWaitList(queue(), count, waits.data(), nullptr));
+void stream_state::release_displaced() noexcept {
+  for (cl_mem each : displaced) (void)clReleaseMemObject(each);
+  displaced.clear();
+}
+
+void stream_state::put_barrier(std::span<const cl_event> after) {
+  expect("clEnqueueBarrierWithWaitList",
+         clEnqueueBarrierWithWaitList(queue(), static_cast<cl_uint>(after.size()), after.data(), nullptr));
   home.barriers.fetch_add(1, std::memory_order_relaxed);
-  for (cl_event e : waits) (void)clReleaseEvent(e);
-  waits.clear();
-  has_waits.store(false, std::memory_order_relaxed);
 }
 
 cl_event stream_state::put_marker() {
-  put_waits();
+  const cl_command_queue on = marked_on.load(std::memory_order_acquire);  // pairs with make_profiled()
   cl_event made = nullptr;
-  expect("clEnqueueMarkerWithWaitList", clEnqueueMarkerWithWaitList(queue(), 0, nullptr, &made));
+  expect("clEnqueueMarkerWithWaitList", clEnqueueMarkerWithWaitList(on, 0, nullptr, &made));
   home.markers.fetch_add(1, std::memory_order_relaxed);
   // Others wait for it: it has to begin by itself.
-  if (const cl_int code = clFlush(queue()); code != CL_SUCCESS) {
+  if (const cl_int code = clFlush(on); code != CL_SUCCESS) {
     (void)clReleaseEvent(made);
     expect("clFlush", code);
   }
   return made;
 }
 
+// Who puts a marker on the former queue meanwhile covers all that was handed over before.
 void stream_state::make_profiled() {
   if (is_profiled || is_adopted || !home.device().info().has_profiling) return;
-  const std::scoped_lock lock(queue_mutex);
   cl::CommandQueue made(home.device().make_queue(true), false);
-  const cl_event behind = put_marker();
-  waits.push_back(behind);
-  has_waits.store(true, std::memory_order_relaxed);
-  queue = std::move(made);
+  const cl_event last = put_marker();
+  std::swap(queue, made);
+  try {
+    put_barrier({&last, 1});
+  } catch (...) {
+    std::swap(queue, made);
+    (void)clReleaseEvent(last);
+    throw;
+  }
+  (void)clReleaseEvent(last);
+  former = std::move(made);
   is_profiled = true;
+  marked_on.store(queue(), std::memory_order_release);  // pairs with put_marker()
 }
 
 cl::CommandQueue& queue_of(stream_state& s) noexcept {
   return s.queue;
 }
 
-braid::detail::spin_lock& views_lock(stream_state& s) noexcept {
-  return s.views_lock;
+std::unique_lock<braid::detail::spin_lock> begin_views(stream_state& s) {
+  std::unique_lock lock(s.views_lock);
+  s.release_displaced();  // of ops before this one
+  return lock;
 }
 
 shared_state& home_of(const stream_state& s) noexcept {
@@ -319,7 +336,7 @@ found_memory find_aligned(const shared_state& in, const void* data, std::uint64_
       misuse::misaligned,
       fmt::format("a view of a slice has to begin at a multiple of {} bytes on {}, and this one begins {} "
                   "bytes behind one: choose another slice, or let the body take part<T> in place of "
-                  "view<T> or cl::Buffer",
+                  "buffer_view<T> or cl::Buffer",
                   alignment, in.device().info().name, found.offset % alignment));
 }
 
@@ -334,7 +351,7 @@ found_memory sub_buffer(stream_state& s, const void* data, std::uint64_t bytes) 
   const cl_mem made =
       clCreateSubBuffer(in.buffer, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
   expect("clCreateSubBuffer", code);
-  if (kept.buffer != nullptr) (void)clReleaseMemObject(kept.buffer);
+  if (kept.buffer != nullptr) s.displaced.push_back(kept.buffer);
   kept = {data, bytes, made, in.is_pointer};
   return {.buffer = made, .is_pointer = in.is_pointer};
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,12 +149,15 @@ struct stream_state {
   /// The engine is done with the stream; events of it may be left.
   void close() noexcept;
 
-  /// Later work on the queue comes after the event, which is taken over.
-  void wait_for(cl_event e);
-  /// Puts what is waited for on the queue: one barrier. Under queue_mutex.
-  void put_waits();
-  /// Behind all that was put on the queue. Under queue_mutex.
+  /// Later work on the queue comes after these. By the holder of the slot.
+  void put_barrier(std::span<const cl_event> behind);
+  /// Behind all that was put on the queue, and on its way. By anybody.
   [[nodiscard]] cl_event put_marker();
+  /// Lets the device begin, unless it was just told to: that costs some drivers more than a microsecond. By
+  /// the holder of the slot.
+  void flush_if_due() noexcept;
+  /// Under views_lock, when no body has borrowed any.
+  void release_displaced() noexcept;
   /// Goes on with a queue that tells when commands ran. By the holder of the slot.
   void make_profiled();
 
@@ -161,12 +166,11 @@ struct stream_state {
   bool is_profiled;
   braid::detail::given_ops ops;
 
-  // The holder of the slot uses the queue without the mutex; others put markers on it, and the waits that
-  // have to be in front.
-  std::mutex queue_mutex;
-  cl::CommandQueue queue;
-  std::atomic<bool> has_waits{false};
-  std::vector<cl_event> waits;
+  cl::CommandQueue queue;                   // of the holder of the slot
+  std::atomic<cl_command_queue> marked_on;  // the same, for others
+  cl::CommandQueue former;                  // that it was before: others may be putting a marker there
+  std::chrono::steady_clock::time_point flushed;
+  std::vector<cl_event> behind;  // what the holder of the slot is about to wait for
 
   // Views that ops of this stream got, by address and size.
   struct kept_view {
@@ -177,6 +181,7 @@ struct stream_state {
   };
   braid::detail::spin_lock views_lock;
   std::array<kept_view, 64> views{};
+  std::vector<cl_mem> displaced;  // by others; the op that is being given may have borrowed them
 
   // Of the holder of the slot.
   struct kept_kernel {
