@@ -129,7 +129,7 @@ struct found_memory {
 };
 found_memory find_memory(const shared_state& in, const void* data, std::uint64_t bytes);
 shared_state& home_of(const stream_state& s) noexcept;
-/// Of the views of one op: they stay until the next one's.
+/// Before the views of an op are found. They stay at least until its commands are over.
 std::unique_lock<braid::detail::spin_lock> begin_views(stream_state& s);
 /// The sub-buffer of just these bytes. Throws usage_error(misaligned). Between begin_views() and the
 /// unlocking.

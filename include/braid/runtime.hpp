@@ -74,7 +74,8 @@ struct runtime_options {
   /// On OpenCL: its number, or a part of its name or of its platform's: see opencl::device_for(). On CUDA:
   /// its number.
   std::string device{};
-  /// On OpenCL: memory at addresses that host and device share, where the device has it.
+  /// On OpenCL: memory at addresses that host and device share, where the device has it. Default: on NVIDIA's
+  /// platform only.
   std::optional<bool> shared_virtual_memory{};
   std::shared_ptr<braid::logger> logger{};
 };

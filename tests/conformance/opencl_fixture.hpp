@@ -29,8 +29,23 @@ class opencl_fixture {
     return {{"opencl", plain}, {"opencl_with_spins", with_spins}, {"opencl_svm", with_svm}};
   }
   static std::vector<known_exception> exceptions() {
-    return {{"cancel_keeps_an_op_from_running_that_has_not_begun",
-             "a body is called inside submit(): what it enqueued cannot be taken back"}};
+    std::vector<known_exception> all{
+        {"cancel_keeps_an_op_from_running_that_has_not_begun",
+         "a body is called inside submit(): what it enqueued cannot be taken back"}};
+    if (has_unified_memory()) return all;
+    for (const char* test : {"adopted_memory_keeps_its_content_and_gets_what_ops_write",
+                             "adopted_memory_may_be_let_go_after_shutdown", "adopting_memory_that_overlaps",
+                             "an_owner_of_adopted_memory_need_not_point_to_anything",
+                             "an_owner_of_unused_memory_goes_with_its_buffer",
+                             "destroying_the_runtime_finishes_what_was_submitted",
+                             "destroying_the_runtime_runs_what_follows_and_what_that_submits",
+                             "memory_adopted_again_while_work_on_it_is_in_flight_keeps_its_order",
+                             "memory_may_be_adopted_again_after_its_buffer_is_gone",
+                             "the_owner_of_adopted_memory_is_kept_until_the_work_is_over",
+                             "the_owner_of_adopted_memory_is_kept_while_another_runtime_copies_from_it"}) {
+      all.push_back({test, "the device has memory of its own: that of the host cannot be adopted"});
+    }
+    return all;
   }
 
   explicit opencl_fixture(unsigned setting = plain) : has_svm_(setting == with_svm) {
@@ -107,6 +122,13 @@ class opencl_fixture {
   }
 
  private:
+  static bool has_unified_memory() {
+    try {
+      return opencl::device_for("").has_unified_memory;
+    } catch (const usage_error&) {
+      return true;  // there is none
+    }
+  }
   static const opencl::program& kernels() {
     static const opencl::program all(R"(
 kernel void fill_all(global int* x, ulong first, int value) { x[first + get_global_id(0)] = value; }

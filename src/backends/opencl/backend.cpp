@@ -35,7 +35,11 @@ detail::device_entry chosen(const runtime_options& with) {
 
 backend::backend(const runtime_options& with) {
   const detail::device_entry on = chosen(with);
-  const bool wants_svm = with.shared_virtual_memory.value_or(settings::process().opencl_svm.value);
+  // On NVIDIA's platform (driver 580) kernels of several queues lose what they write to sub-buffers of plain
+  // buffers: see docs/design/opencl.md.
+  const bool needs_svm = on.info.platform == "NVIDIA CUDA";
+  const bool wants_svm =
+      with.shared_virtual_memory.value_or(settings::process().opencl_svm.value || needs_svm);
   const bool has_svm = on.info.shared_virtual_memory != "none";
   if (with.shared_virtual_memory.value_or(false) && !has_svm) {
     throw usage_error(misuse::no_device, on.info.name +

@@ -202,17 +202,23 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
   return *streams_.back();
 }
 
+// All work on it is over.
 void shared_state::forget_views(const void* base, std::uint64_t bytes) noexcept {
   const auto* begin = static_cast<const std::byte*>(base);
+  const auto release_inside = [&](const stream_state::kept_view& each) {
+    const auto* data = static_cast<const std::byte*>(each.data);
+    if (each.buffer == nullptr || data < begin || data >= begin + bytes) return false;
+    (void)clReleaseMemObject(each.buffer);
+    return true;
+  };
   const std::scoped_lock lock(mutex_);
   for (const auto& s : streams_) {
     const std::lock_guard<braid::detail::spin_lock> views(s->views_lock);
     for (stream_state::kept_view& each : s->views) {
-      const auto* data = static_cast<const std::byte*>(each.data);
-      if (each.buffer == nullptr || data < begin || data >= begin + bytes) continue;
-      (void)clReleaseMemObject(each.buffer);
-      each = {};
+      if (release_inside(each)) each = {};
     }
+    std::erase_if(s->displaced, release_inside);
+    std::erase_if(s->going, release_inside);
   }
 }
 
@@ -229,6 +235,15 @@ thread_local stream_state* stream_state::running = nullptr;
 stream_state::stream_state(shared_state& by, cl_command_queue made, bool adopted, bool profiled)
     : home(by), is_adopted(adopted), is_profiled(profiled), queue(made, false), marked_on(made) {}
 
+namespace {
+
+void release(std::vector<stream_state::kept_view>& views) noexcept {
+  for (const stream_state::kept_view& each : views) (void)clReleaseMemObject(each.buffer);
+  views.clear();
+}
+
+}  // namespace
+
 void stream_state::close() noexcept {
   if (home.is_orphaned()) {
     // Nothing may be asked of the device, not even to let go.
@@ -240,7 +255,9 @@ void stream_state::close() noexcept {
   // All is over, unless the device was lost: then what is on its way shall find its memory.
   if (queue() != nullptr) (void)clFinish(queue());
   kernels.clear();
-  release_displaced();
+  release(displaced);
+  release(going);
+  if (gone != nullptr) (void)clReleaseEvent(std::exchange(gone, nullptr));
   for (kept_view& each : views) {
     if (each.buffer != nullptr) (void)clReleaseMemObject(each.buffer);
     each = {};
@@ -260,9 +277,19 @@ void stream_state::flush_if_due() noexcept {
     home.note_lost("clFlush", code);
 }
 
-void stream_state::release_displaced() noexcept {
-  for (cl_mem each : displaced) (void)clReleaseMemObject(each);
-  displaced.clear();
+void stream_state::let_views_go() {
+  if (displaced.size() < batch) [[likely]]
+    return;
+  if (gone != nullptr) {
+    cl_int status = CL_QUEUED;
+    expect("clGetEventInfo",
+           clGetEventInfo(gone, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr));
+    if (status > CL_COMPLETE) return;
+    (void)clReleaseEvent(std::exchange(gone, nullptr));
+    release(going);
+  }
+  gone = put_marker();
+  going.swap(displaced);
 }
 
 void stream_state::put_barrier(std::span<const cl_event> after) {
@@ -309,7 +336,7 @@ cl::CommandQueue& queue_of(stream_state& s) noexcept {
 
 std::unique_lock<braid::detail::spin_lock> begin_views(stream_state& s) {
   std::unique_lock lock(s.views_lock);
-  s.release_displaced();  // of ops before this one
+  s.let_views_go();
   return lock;
 }
 
@@ -351,7 +378,7 @@ found_memory sub_buffer(stream_state& s, const void* data, std::uint64_t bytes) 
   const cl_mem made =
       clCreateSubBuffer(in.buffer, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
   expect("clCreateSubBuffer", code);
-  if (kept.buffer != nullptr) s.displaced.push_back(kept.buffer);
+  if (kept.buffer != nullptr) s.displaced.push_back(kept);
   kept = {data, bytes, made, in.is_pointer};
   return {.buffer = made, .is_pointer = in.is_pointer};
 }

@@ -156,8 +156,9 @@ struct stream_state {
   /// Lets the device begin, unless it was just told to: that costs some drivers more than a microsecond. By
   /// the holder of the slot.
   void flush_if_due() noexcept;
-  /// Under views_lock, when no body has borrowed any.
-  void release_displaced() noexcept;
+  /// Lets displaced views go that nothing uses any more. Under views_lock, before the views of an op are
+  /// found.
+  void let_views_go();
   /// Goes on with a queue that tells when commands ran. By the holder of the slot.
   void make_profiled();
 
@@ -181,7 +182,12 @@ struct stream_state {
   };
   braid::detail::spin_lock views_lock;
   std::array<kept_view, 64> views{};
-  std::vector<cl_mem> displaced;  // by others; the op that is being given may have borrowed them
+  // Those that others displaced. Some drivers need a view until the commands that use it are over, also
+  // behind a barrier; so they go in batches, each behind a marker.
+  static constexpr std::size_t batch = 64;
+  std::vector<kept_view> displaced;
+  std::vector<kept_view> going;
+  cl_event gone = nullptr;  // behind all commands that use what is going
 
   // Of the holder of the slot.
   struct kept_kernel {
