@@ -10,6 +10,7 @@
 #include "braid/multi_stream.hpp"
 #include "engine.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -155,11 +156,6 @@ using clock_type = std::chrono::steady_clock;
 double ns_since(clock_type::time_point start, std::uint64_t ops) {
   return std::chrono::duration<double, std::nano>(clock_type::now() - start).count() /
          static_cast<double>(ops);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Two threads at once; returns the mean of their times for an op.

@@ -17,6 +17,7 @@
 #include "braid/detail/pool.hpp"
 #include "instructions.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -25,12 +26,6 @@ namespace {
 using detail::block;
 using detail::lane_id;
 using detail::point;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 template <class F>
 double ns_of(const F& body) {

@@ -73,6 +73,7 @@ void add_bench(CLI::App& app, int& status) {
   engine->add_flag("--quick", options->engine.quick, "Leave out 10^7 ops and 10^6 resources");
   engine->add_flag("--json", options->json, "Print JSON");
   engine->callback([options, &status] { status = run_engine(*options); });
+  add_bench_metg(*bench, status);
   add_bench_memory(*bench, status);
   add_bench_tasks(*bench, status);
   add_bench_trace(*bench, status);

@@ -94,7 +94,7 @@ void add_bench_tasks(CLI::App& bench, int& status) {
   tasks->add_option("--pattern", options->bench.patterns, "Only these patterns")
       ->check(CLI::IsMember(bench::pattern_names()));
   tasks->add_option("--runtime", options->bench.runtimes, "Only these runtimes")
-      ->check(CLI::IsMember(bench::task_runtime_names()));
+      ->check(CLI::IsMember(bench::task_runtime_names(bench::task_runtime_use::small_tasks)));
   tasks->add_flag("--quick", options->quick,
                   "10,000 tasks and 5 repetitions, where the options say nothing else");
   tasks->add_flag("--json", options->json, "Print JSON");
