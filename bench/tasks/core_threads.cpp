@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "braid/detail/lock.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -70,6 +71,24 @@ double core_threads::run(const std::function<void(unsigned)>& f) {
   f(0);
   while (running_.load() != 0) detail::relax();
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+double line_round_trip_ns() {
+  if (allowed_cpus().size() < 2) return 0;
+  core_threads two(2);
+  alignas(64) std::atomic<unsigned> turn{0};
+  constexpr unsigned rounds = 2'000;
+  std::vector<double> ns;
+  for (int repetition = 0; repetition < 9; ++repetition) {
+    turn.store(0);
+    ns.push_back(two.run([&](unsigned own) {
+      for (unsigned i = 0; i < rounds; ++i) {
+        while (turn.load(std::memory_order_acquire) != 2 * i + own) detail::relax();
+        turn.store(2 * i + own + 1, std::memory_order_release);
+      }
+    }) / rounds);
+  }
+  return median(ns);
 }
 
 }  // namespace braid::bench

@@ -48,4 +48,8 @@ class core_threads {
   std::vector<std::thread> others_;
 };
 
+/// How many ns a cache line takes from one core to another and back: the median of some exchanges. 0 where
+/// there is one core only.
+double line_round_trip_ns();
+
 }  // namespace braid::bench

@@ -232,6 +232,7 @@ class metg_bench {
   void measure_grids() {
     for (unsigned repetition = 0; repetition <= options_.repetitions; ++repetition) {
       dog_.begin("the kernels by themselves");
+      round_trips_.push_back(line_round_trip_ns());
       std::vector<double> kernels;
       if (options_.metg) kernels = kernels_on(workers_);
       for (task_runtime& r : runtimes_) {
@@ -258,7 +259,8 @@ class metg_bench {
       const double ns = run_once(r, name, empty) / static_cast<double>(empty.tasks());
       if (is_kept) s.ns_per_task.push_back(ns);
     }
-    if (!options_.metg) return;
+    // On one core of several the plain loop is at most at one half.
+    if (!options_.metg || (r.name == "sequential" && workers_ > 1)) return;
     const sweep found = sweep_lengths(r, name, kernels, s.start);
     const auto metg = metg_of(found);
     for (const auto& [k, m] : found)
@@ -463,12 +465,14 @@ class metg_bench {
                           {"unavailable", nlohmann::json::array()},
                           {"versions", nlohmann::json::object()},
                           {"machine", machine()},
+                          {"line_round_trip_ns", nullptr},
                           {"repetitions", options_.repetitions},
                           {"steps", options_.steps},
                           {"radix", options_.radix},
                           {"period", options_.period},
                           {"outputs", options_.one_per_row ? "one per row" : "double-buffered"},
                           {"kernel", options_.kernel == grid_kernel::memory ? "memory" : "compute"}};
+    if (!round_trips_.empty()) out["line_round_trip_ns"] = median(round_trips_);
     for (const std::string& pattern : options_.patterns) {
       for (const task_runtime& r : runtimes_)
         if (const auto found = taken_.find({pattern, r.name}); r.entry != nullptr && found != taken_.end())
@@ -498,6 +502,7 @@ class metg_bench {
   std::map<std::pair<std::string, std::string>, series> taken_;  // (pattern, runtime)
   std::map<scaling_key, std::vector<double>> scaling_;
   unsigned scaling_width_ = 0;
+  std::vector<double> round_trips_;
   std::uint64_t steps_ = 0;
   std::uint64_t done_ = 0;
 };

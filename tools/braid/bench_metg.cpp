@@ -56,9 +56,11 @@ void print_scaling(const nlohmann::json& out) {
 
 void print_table(const nlohmann::json& out) {
   print_machine(out);
-  fmt::print("{} steps, {}, {} kernels, {} repetitions\n\n", out["steps"].get<unsigned>(),
-             out["outputs"].get<std::string>(), out["kernel"].get<std::string>(),
-             out["repetitions"].get<unsigned>());
+  fmt::print(
+      "a cache line takes {} ns to another core and back\n{} steps, {}, {} kernels, {} repetitions\n\n",
+      number(out["line_round_trip_ns"], "{:.0f}"), out["steps"].get<unsigned>(),
+      out["outputs"].get<std::string>(), out["kernel"].get<std::string>(),
+      out["repetitions"].get<unsigned>());
   print_results(out);
   if (!out["scaling"].empty()) print_scaling(out);
   fmt::print("\n");
