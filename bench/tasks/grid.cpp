@@ -339,7 +339,7 @@ void grid::hold_up(unsigned t, unsigned x) const {
   using namespace std::chrono_literals;
   const auto wait = [](std::chrono::milliseconds limit, const auto& is_over) {
     const auto until = std::chrono::steady_clock::now() + limit;
-    while (!is_over() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    while (!is_over() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(20us);
   };
   if (t == 0) wait(2s, [&] { return !gate_->closed.load(std::memory_order_acquire); });
   if (options_.dropped && options_.dropped->step == t + 1 && options_.dropped->on == x) {

@@ -75,6 +75,7 @@ void print_table(const nlohmann::json& out) {
 std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
   std::vector<bench::line_chart> charts;
   for (const auto& ratio : out["ratios"]) {
+    if (out["results"].empty()) break;
     const auto pattern = ratio["pattern"].get<std::string>();
     bench::line_chart chart{
         .name = "metg_" + pattern,
@@ -155,7 +156,7 @@ int run_metg(metg_command& options) {
   }
   options.output.write(out, "results", charts_of(out));
   if (!options.output.json) print_table(out);
-  return out["results"].empty() ? 1 : 0;
+  return out["results"].empty() && out["scaling"].empty() ? 1 : 0;
 }
 
 }  // namespace
