@@ -92,7 +92,7 @@ std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
       for (const auto& p : r["curve"])
         line.points.emplace_back(p["task_us"].get<double>(), p["efficiency"].get<double>());
       std::ranges::sort(line.points);
-      chart.series.push_back(std::move(line));
+      if (!line.points.empty()) chart.series.push_back(std::move(line));
     }
     charts.push_back(std::move(chart));
   }
