@@ -10,16 +10,11 @@
 #include "allocations.hpp"
 #include "instructions.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
 namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct row {
   const engine_case* of;

@@ -10,6 +10,7 @@
 #include "braid/multi_stream.hpp"
 #include "engine.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -142,6 +143,29 @@ engine_case fan_in(const std::string& prefix, std::size_t width) {
           .batch = 4'000};
 }
 
+/// Each op reads what the stream before its own wrote last, and writes on: every stream waits for another
+/// one.
+engine_case ring(std::uint32_t streams) {
+  return {.name = fmt::format("ring/streams/{}", streams), .make = [streams] {
+            auto w = std::make_shared<world<thread_safe>>(streams, std::max(16U, streams));
+            auto at = std::make_shared<std::uint32_t>(0);
+            const auto body = [w, at, streams](std::uint64_t n) {
+              for (; n > 0; --n) {
+                const std::uint32_t own = *at;
+                *at = own + 1 == streams ? 0 : own + 1;
+                const resource& before = w->resources[own == 0 ? streams - 1 : own - 1];
+                if (streams == 1) {
+                  auto op = w->engine.resolve(stream_id{own}, {read_write(before)});
+                } else {
+                  auto op = w->engine.resolve(stream_id{own}, {read(before), write(w->resources[own])});
+                }
+              }
+            };
+            body(4ULL * streams);
+            return body;
+          }};
+}
+
 template <class Threading>
 void add_common(std::vector<engine_case>& all, const std::string& prefix) {
   for (const std::size_t n : {0U, 1U, 3U, 8U}) all.push_back(own<Threading>(prefix, n));
@@ -155,11 +179,6 @@ using clock_type = std::chrono::steady_clock;
 double ns_since(clock_type::time_point start, std::uint64_t ops) {
   return std::chrono::duration<double, std::nano>(clock_type::now() - start).count() /
          static_cast<double>(ops);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Two threads at once; returns the mean of their times for an op.
@@ -195,6 +214,7 @@ std::vector<engine_case> engine_cases(const engine_options& options) {
   for (const std::uint32_t n : {8U, 128U, 10'000U}) {
     all.push_back(pair<thread_safe>(fmt::format("pair/streams/{}", n), rotating, 0, n));
   }
+  for (std::uint32_t n = 1; n <= 1024; n *= 2) all.push_back(ring(n));
   return all;
 }
 

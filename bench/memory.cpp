@@ -17,6 +17,7 @@
 #include "braid/detail/pool.hpp"
 #include "instructions.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -25,12 +26,6 @@ namespace {
 using detail::block;
 using detail::lane_id;
 using detail::point;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 template <class F>
 double ns_of(const F& body) {
@@ -100,6 +95,7 @@ nlohmann::json measure_pairs(std::uint64_t bytes, const memory_options& options)
   }
   const std::uint64_t made = allocations() - before;
   return {{"name", "pair/" + std::to_string(bytes)},
+          {"bytes", bytes},
           {"ns", median(ns)},
           {"instructions", instructions ? nlohmann::json(*instructions) : nlohmann::json(nullptr)},
           {"allocations", static_cast<double>(made) / static_cast<double>(batch * options.repetitions)}};
@@ -191,7 +187,7 @@ double run_script(const std::vector<step>& script, std::uint64_t pairs, const Ta
 nlohmann::json measure_random(const memory_options& options, const std::function<void()>& progress) {
   const std::uint64_t pairs = options.quick ? 10'000 : 100'000;
   const std::vector<step> script = make_script(pairs);
-  void* mimalloc = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* mimalloc = options.with_mimalloc ? dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL) : nullptr;
   using malloc_call = void* (*)(std::size_t);
   using free_call = void (*)(void*);
   malloc_call mi_malloc = nullptr;
@@ -211,7 +207,7 @@ nlohmann::json measure_random(const memory_options& options, const std::function
   for (unsigned i = 0; i < options.repetitions; ++i) {
     braid_ns.push_back(run_script<block*>(
         script, pairs, [&](std::uint64_t bytes) { return r.take(0, bytes); }, [&](block* b) { r.give(b); }));
-    malloc_ns.push_back(with(std::malloc, std::free));
+    if (options.with_malloc) malloc_ns.push_back(with(std::malloc, std::free));
     if (mi_malloc != nullptr && mi_free != nullptr) mimalloc_ns.push_back(with(mi_malloc, mi_free));
     progress();
   }
@@ -226,7 +222,7 @@ nlohmann::json measure_random(const memory_options& options, const std::function
   for (unsigned i = 0; i < reuse_step_count; ++i) {
     rows[0][std::string("taken_") + to_string(static_cast<reuse_step>(i))] = last.taken[i];
   }
-  rows.push_back({{"name", "random/malloc"}, {"ns", median(malloc_ns)}});
+  if (!malloc_ns.empty()) rows.push_back({{"name", "random/malloc"}, {"ns", median(malloc_ns)}});
   if (!mimalloc_ns.empty()) rows.push_back({{"name", "random/mimalloc"}, {"ns", median(mimalloc_ns)}});
   return rows;
 }
@@ -251,6 +247,11 @@ nlohmann::json run_memory_bench(const memory_options& asked,
   for (nlohmann::json& row : measure_random(options, [&] { progress(++done, steps); })) {
     out["benchmarks"].push_back(std::move(row));
   }
+  const bool has_mimalloc =
+      std::ranges::any_of(out["benchmarks"], [](const auto& b) { return b["name"] == "random/mimalloc"; });
+  out["unavailable"] = nlohmann::json::array();
+  if (options.with_mimalloc && !has_mimalloc)
+    out["unavailable"].push_back({{"runtime", "mimalloc"}, {"reason", "libmimalloc.so.2 is not installed"}});
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "braid/cpu.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 #include "trace/recorder.hpp"
 
 namespace braid::bench {
@@ -35,11 +36,6 @@ sample run(cpu::runtime& rt, std::vector<buffer<int>>& chains, std::uint64_t ops
   rt.synchronize();
   return {std::chrono::duration<double>(clock::now() - begin).count(),
           std::chrono::duration<double>(submitted - begin).count()};
-}
-
-double median(std::vector<double> all) {
-  std::ranges::sort(all);
-  return all[all.size() / 2];
 }
 
 }  // namespace

@@ -116,4 +116,29 @@ expect 0 '"name": "external/resolve/own/1"' "$braid" bench engine --quick --repe
 for row in two_threads/disjoint two_threads/disjoint/separate_engines two_threads/shared_read; do
   expect 0 "\"name\": \"$row\"" "$braid" bench engine --quick --repetitions 1 --filter threads --json
 done
+expect 0 '"name": "ring/streams/1024"' "$braid" bench engine --quick --repetitions 1 --filter ring/streams/1024 --rivals none --json
+
+# Grids of tasks: what is measured is not looked at, only that everything is there.
+expect 0 '--one-per-row' "$braid" bench metg --help
+tiny=(--width 4 --steps 20 --repetitions 1)
+for field in '"pattern": "stencil_1d"' '"runtime": "braid"' '"runtime": "threads"' '"width": 4' '"metg_us": [0-9n]' \
+             '"ns_per_task": [0-9]' '"curve": \[' '"braid_to_threads": [0-9n]' '"foreign_load": [0-9-]' \
+             '"unavailable": \['; do
+  expect 0 "$field" "$braid" bench metg --quick --pattern stencil_1d --rivals threads "${tiny[@]}" --json
+done
+expect 0 '^fft +braid ' "$braid" bench metg --quick --pattern fft --rivals none "${tiny[@]}" --kernel memory --one-per-row
+expect 0 '2 us +braid +[0-9]+ +1 ' "$braid" bench metg --measure scaling --rivals none "${tiny[@]}" --workers 1
+expect 0 '' "$braid" bench metg --quick --pattern tree --rivals sequential "${tiny[@]}" --csv --plot plots
+expect 0 '^[a-z_,]*pattern,runtime,' cat plots/metg.csv
+expect 0 '</svg>' cat plots/metg_tree.svg
+expect 1 'braid: without the dependency of .* 1 inputs were not there' "$braid" bench metg --inject missing --runtime braid
+expect 1 "injected in ([0-9]+) runs, caught in \\1\$" "$braid" bench metg --inject missing --rivals threads
+expect 2 'abacus not in' "$braid" bench metg --rivals abacus
+expect 2 'chess not in' "$braid" bench metg --pattern chess
+expect 2 'needs a width of at least 3, not 2' "$braid" bench metg --pattern stencil_1d_periodic --width 2 --rivals none
+expect 2 'are more than the [0-9]+ cores' "$braid" bench metg --workers 4000 --rivals none
+expect 2 "cannot be written" "$braid" bench metg --csv /nonexistent/x.csv --rivals none
+expect 0 '"runtime": "braid"' "$braid" bench tasks --tasks 100 --repetitions 1 --rivals none --json
+expect 0 '"name": "random/braid"' "$braid" bench memory --quick --repetitions 1 --rivals none --json --csv --plot plots
+expect 0 'random/braid' cat plots/memory.csv
 exit $failed

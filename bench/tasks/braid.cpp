@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "braid/cpu.hpp"
+#include "braid_grid.hpp"
 
 namespace braid::bench {
 namespace {
@@ -19,7 +20,7 @@ using out = std::span<std::uint64_t>;
 
 class braid_ops {
  public:
-  braid_ops() {
+  explicit braid_ops(unsigned threads) : rt_({.workers = threads}) {
     for (const char* name : {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8"})
       b_.push_back(rt_.make_buffer<std::uint64_t>(8, name));
   }
@@ -47,10 +48,11 @@ class braid_ops {
     rt_.synchronize();
   }
   std::uint64_t total(std::size_t k) { return rt_.read(b_[k]).get()[0]; }
+  cpu::runtime& runtime() noexcept { return rt_; }
 
  private:
-  // Two threads: the submitting one, which runs ops while it waits, and one that is started.
-  cpu::runtime rt_{{.workers = 2}};
+  // The submitting thread, which runs ops while it waits, and those that are started.
+  cpu::runtime rt_;
   std::vector<decltype(rt_.make_buffer<std::uint64_t>(8, "b"))> b_;
 };
 
@@ -60,8 +62,8 @@ const char* version() {
   return "braid " BRAID_VERSION;
 }
 
-const char* wake() {
-  ops.emplace();
+const char* wake(unsigned threads) {
+  ops.emplace(threads);
   return nullptr;
 }
 
@@ -73,12 +75,16 @@ task_run run(pattern p, std::uint64_t tasks) {
   return result;
 }
 
+grid_run run_grid(const grid& g) {
+  return {.ns = run_on_braid(ops->runtime(), g)};
+}
+
 // Joins the workers.
 void rest() {
   ops.reset();
 }
 
-constexpr rival_entry entry{rival_abi, version, wake, run, rest};
+constexpr rival_entry entry{rival_abi, version, wake, run, run_grid, rest};
 
 }  // namespace
 

@@ -4,7 +4,8 @@
 
 namespace braid::bench {
 
-/// How much of the machine others used while this process measured. Counts from its construction.
+/// How much of the machine others used while this process, and children that are over, measured. Counts from
+/// its construction.
 class foreign_load {
  public:
   foreign_load();

@@ -6,18 +6,18 @@
 #include "tasks/harness.hpp"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "machine.hpp"
+#include "median.hpp"
 #include "tasks/foreign_load.hpp"
 #include "tasks/load.hpp"
+#include "tasks/quiet.hpp"
 #include "tasks/watchdog.hpp"
 
 namespace braid::bench {
@@ -44,31 +44,6 @@ void check(const named_pattern& p, const std::string& runtime, std::uint64_t tas
   if (got.executed != ops.expected.executed)
     throw wrong_total(fmt::format("wrong total: {} on {} ran {} tasks instead of {}", p.name, runtime,
                                   got.executed, ops.expected.executed));
-}
-
-std::chrono::nanoseconds processor_time() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-}
-
-/// Returns when no thread of this process has run for a moment.
-void wait_until_quiet(const std::string& runtime) {
-  using namespace std::chrono_literals;
-  unsigned quiet = 0;
-  for (unsigned i = 0; i < 500; ++i) {
-    const auto before = processor_time();
-    std::this_thread::sleep_for(5ms);
-    quiet = processor_time() - before < 200us ? quiet + 1 : 0;
-    if (quiet == 2) return;
-  }
-  throw std::runtime_error("the threads of " + runtime + " do not go to sleep");
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
@@ -116,10 +91,10 @@ nlohmann::json run_tasks_bench(const tasks_options& options,
                                const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   std::vector<named_pattern> chosen(patterns.begin(), patterns.end());
   std::erase_if(chosen, [&](const named_pattern& p) { return !wanted(options.patterns, p.name); });
-  std::vector<task_runtime> runtimes = load_task_runtimes(options.runtimes);
+  std::vector<task_runtime> runtimes = load_task_runtimes(task_runtime_use::small_tasks, options.runtimes);
 
   const foreign_load others;
-  watchdog dog(options.step_limit);
+  watchdog dog("bench tasks", options.step_limit);
   samples taken;
   const std::uint64_t steps = (options.repetitions + 1ULL) * runtimes.size() * chosen.size();
   std::uint64_t done = 0;
@@ -127,7 +102,7 @@ nlohmann::json run_tasks_bench(const tasks_options& options,
     for (task_runtime& r : runtimes) {
       if (r.entry != nullptr) {
         dog.begin("the start of " + r.name);
-        if (const char* reason = r.entry->wake()) {
+        if (const char* reason = r.entry->wake(2)) {
           r.reason = reason;
           r.entry = nullptr;
         }

@@ -15,17 +15,33 @@ struct known_runtime {
   std::string_view name;
   std::string_view needs;  ///< to be built
   bool lower_bound = false;
+  bool idle_submitter = false;
+  const rival_entry* (*linked)() = nullptr;  ///< null: a module
+  bool only_grids = false;
 };
-constexpr std::array known{known_runtime{"braid", "the CPU backend"},
-                           known_runtime{"omp_gomp", "g++ with libgomp"},
-                           known_runtime{"omp_libomp", "clang++-16 and libomp-16-dev"},
-                           known_runtime{"tbb_flow", "libtbb-dev"},
-                           known_runtime{"tbb_task_group", "libtbb-dev", true},
-                           known_runtime{"starpu", "libstarpu-dev"}};
+constexpr std::array known{
+    known_runtime{.name = "braid", .needs = "the CPU backend", .linked = braid_entry},
+    known_runtime{
+        .name = "threads", .needs = "", .lower_bound = true, .linked = threads_entry, .only_grids = true},
+    known_runtime{.name = "mpi", .needs = "", .lower_bound = true, .linked = mpi_entry, .only_grids = true},
+    known_runtime{.name = "omp_gomp", .needs = "g++ with libgomp"},
+    known_runtime{.name = "omp_libomp", .needs = "clang++-16 and libomp-16-dev"},
+    known_runtime{.name = "tbb_flow", .needs = "libtbb-dev"},
+    known_runtime{.name = "tbb_task_group", .needs = "libtbb-dev", .lower_bound = true},
+    known_runtime{.name = "starpu", .needs = "libstarpu-dev", .idle_submitter = true},
+    known_runtime{.name = "sequential",
+                  .needs = "",
+                  .lower_bound = true,
+                  .linked = sequential_entry,
+                  .only_grids = true}};
 
 std::string not_built(const known_runtime& k) {
   return "not built: it needs " + std::string(k.needs) +
-         (k.name == "braid" ? "" : ", and BRAID_BUILD_RIVALS without a sanitizer");
+         (k.linked != nullptr ? "" : ", and BRAID_BUILD_RIVALS without a sanitizer");
+}
+
+bool is_for(const known_runtime& k, task_runtime_use use) {
+  return use == task_runtime_use::grids || !k.only_grids;
 }
 
 std::string last_dl_error() {
@@ -37,8 +53,9 @@ task_runtime load(const known_runtime& k) {
   task_runtime out;
   out.name = k.name;
   out.lower_bound = k.lower_bound;
-  if (k.name == "braid") {
-    out.entry = braid_entry();
+  out.idle_submitter = k.idle_submitter;
+  if (k.linked != nullptr) {
+    out.entry = k.linked();
     if (out.entry == nullptr) out.reason = not_built(k);
     return out;
   }
@@ -67,17 +84,18 @@ task_runtime load(const known_runtime& k) {
 
 }  // namespace
 
-std::vector<std::string> task_runtime_names() {
+std::vector<std::string> task_runtime_names(task_runtime_use use) {
   std::vector<std::string> names;
-  names.reserve(known.size());
-  for (const known_runtime& k : known) names.emplace_back(k.name);
+  for (const known_runtime& k : known)
+    if (is_for(k, use)) names.emplace_back(k.name);
   return names;
 }
 
-std::vector<task_runtime> load_task_runtimes(const std::vector<std::string>& names) {
+std::vector<task_runtime> load_task_runtimes(task_runtime_use use, const std::vector<std::string>& names) {
   std::vector<task_runtime> out;
   for (const known_runtime& k : known)
-    if (names.empty() || std::ranges::find(names, k.name) != names.end()) out.push_back(load(k));
+    if (is_for(k, use) && (names.empty() || std::ranges::find(names, k.name) != names.end()))
+      out.push_back(load(k));
   return out;
 }
 

@@ -1,15 +1,17 @@
 // StarPU with its own data handles: it orders tasks by the access modes of what they are given, as braid
 // does.
 //
-// Two threads: the submitting one, which sleeps while it waits, and one CPU worker. Scheduler and all other
-// settings are the defaults.
+// The submitting thread sleeps while it waits and runs no tasks; all others are CPU workers. Scheduler and
+// all other settings are the defaults.
 
 #include <starpu.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "rival.hpp"
 
@@ -100,12 +102,12 @@ const std::filesystem::path& notes() {
   return folder;
 }
 
-const char* wake() {
+const char* wake(unsigned threads) {
   setenv("STARPU_HOME", notes().c_str(), 1);
   setenv("STARPU_SILENT", "1", 0);  // no remarks about the machine on standard error
   starpu_conf conf;
   starpu_conf_init(&conf);
-  conf.ncpus = 1;
+  conf.ncpus = static_cast<int>(std::max(1U, threads - 1));
   conf.ncuda = 0;
   conf.nopencl = 0;
   if (starpu_init(&conf) != 0) return "starpu_init found no CPU worker";
@@ -123,14 +125,63 @@ task_run run(pattern p, std::uint64_t tasks) {
   return out;
 }
 
-// Joins the worker.
+// ---- Grids.
+
+struct grid_task {
+  const grid* of;
+  unsigned t;
+  unsigned x;
+};
+
+void run_grid_task(void**, void* argument) {
+  const auto& task = *static_cast<const grid_task*>(argument);
+  task.of->run(task.t, task.x);
+}
+
+grid_run run_grid(const grid& g) {
+  const std::size_t cells = std::size_t{g.stored_rows()} * g.width();
+  std::vector<starpu_data_handle_t> of_cell(cells);
+  for (std::size_t i = 0; i < cells; ++i)
+    starpu_variable_data_register(&of_cell[i], STARPU_MAIN_RAM,
+                                  reinterpret_cast<std::uintptr_t>(&g.cell(0, 0) + i), sizeof(grid_cell));
+  const auto handle = [&](unsigned t, unsigned x) {
+    return of_cell[std::size_t{t % g.stored_rows()} * g.width() + x];
+  };
+  starpu_codelet task_codelet = codelet("task", run_grid_task);
+  task_codelet.nbuffers = STARPU_VARIABLE_NBUFFERS;
+  std::vector<grid_task> tasks;
+  tasks.reserve(g.tasks());  // tasks point into it
+  std::vector<starpu_data_descr> bound;
+  grid_run out;
+  out.ns = timed_ns([&] {
+    for (unsigned t = 0; t < g.steps(); ++t) {
+      const grid_row& row = g.row(t);
+      for (unsigned x = row.first; x < row.end(); ++x) {
+        bound.clear();
+        for (const unsigned y : row.reads[x]) bound.push_back({handle(t - 1, y), STARPU_R});
+        bound.push_back({handle(t, x), STARPU_W});
+        tasks.push_back({&g, t, x});
+        if (starpu_task_insert(&task_codelet, STARPU_DATA_MODE_ARRAY, bound.data(),
+                               static_cast<int>(bound.size()), STARPU_CL_ARGS_NFREE, &tasks.back(),
+                               sizeof(grid_task), 0) != 0)
+          std::abort();
+      }
+    }
+    g.note_submitted(g.tasks());
+    starpu_task_wait_for_all();
+  });
+  for (starpu_data_handle_t each : of_cell) starpu_data_unregister(each);
+  return out;
+}
+
+// Joins the workers.
 void rest() {
   starpu_shutdown();
   std::error_code ignored;
   std::filesystem::remove_all(notes(), ignored);
 }
 
-constexpr rival_entry entry{rival_abi, version, wake, run, rest};
+constexpr rival_entry entry{rival_abi, version, wake, run, run_grid, rest};
 
 }  // namespace
 }  // namespace braid::bench

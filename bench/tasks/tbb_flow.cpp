@@ -9,6 +9,7 @@
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/version.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -104,14 +105,64 @@ void run_with(pattern p, std::uint64_t tasks) {
   submit_pattern(p, tasks, ops);
 }
 
+/// A grid in windows of rows.
+class grid_windows {
+ public:
+  explicit grid_windows(const grid& g)
+      : grid_(g), rows_(std::max<std::size_t>(2, window / g.width())), nodes_(rows_ * g.width()) {}
+
+  void run() {
+    for (unsigned t = 0; t < grid_.steps(); ++t) {
+      const grid_row& row = grid_.row(t);
+      for (unsigned x = row.first; x < row.end(); ++x) add(t, x, row);
+      if (++built_ == rows_ || t + 1 == grid_.steps()) finish();
+    }
+  }
+
+ private:
+  static constexpr std::size_t window = windowed_ops::window;
+
+  std::optional<node>& at(unsigned row_of_window, unsigned x) {
+    return nodes_[std::size_t{row_of_window} * grid_.width() + x];
+  }
+  void add(unsigned t, unsigned x, const grid_row& row) {
+    node& task =
+        at(built_, x).emplace(graph_, [&g = grid_, t, x](const tbb::flow::continue_msg&) { g.run(t, x); });
+    bool is_first = true;
+    const auto follow = [&](node& before) {
+      tbb::flow::make_edge(before, task);
+      is_first = false;
+    };
+    if (built_ >= 1)
+      for (const unsigned y : row.after[x]) follow(*at(built_ - 1, y));
+    if (built_ >= 2 && row.after_writer[x - row.first] != 0) follow(*at(built_ - 2, x));
+    if (is_first) first_.push_back(&task);
+  }
+  void finish() {
+    grid_.note_submitted(std::uint64_t{built_} * grid_.width());
+    for (node* task : first_) task->try_put({});
+    graph_.wait_for_all();
+    first_.clear();
+    for (auto& each : nodes_) each.reset();
+    built_ = 0;
+  }
+
+  const grid& grid_;
+  const std::size_t rows_;
+  tbb::flow::graph graph_;
+  std::vector<std::optional<node>> nodes_;
+  std::vector<node*> first_;
+  unsigned built_ = 0;
+};
+
 std::optional<tbb_session> session;
 
 const char* version() {
   return TBB_runtime_version();
 }
 
-const char* wake() {
-  session.emplace();
+const char* wake(unsigned threads) {
+  session.emplace(threads);
   return nullptr;
 }
 
@@ -123,11 +174,15 @@ task_run run(pattern p, std::uint64_t tasks) {
   });
 }
 
+grid_run run_grid(const grid& g) {
+  return session->execute([&] { return grid_run{.ns = timed_ns([&] { grid_windows(g).run(); })}; });
+}
+
 void rest() {
   session.reset();
 }
 
-constexpr rival_entry entry{rival_abi, version, wake, run, rest};
+constexpr rival_entry entry{rival_abi, version, wake, run, run_grid, rest};
 
 }  // namespace
 }  // namespace braid::bench

@@ -7,11 +7,12 @@
 
 namespace braid::bench {
 
-/// oneTBB while it is measured. Two threads: the calling one and one worker.
+/// oneTBB while it is measured, on so many threads: the calling one and workers.
 class tbb_session {
  public:
-  tbb_session() = default;
-  /// Joins the worker.
+  explicit tbb_session(unsigned threads)
+      : control_(tbb::global_control::max_allowed_parallelism, threads), arena_(static_cast<int>(threads)) {}
+  /// Joins the workers.
   ~tbb_session() {
     arena_.terminate();
     tbb::finalize(handle_, std::nothrow);
@@ -26,8 +27,8 @@ class tbb_session {
 
  private:
   tbb::task_scheduler_handle handle_{tbb::attach{}};
-  tbb::global_control control_{tbb::global_control::max_allowed_parallelism, 2};
-  tbb::task_arena arena_{2};
+  tbb::global_control control_;
+  tbb::task_arena arena_;
 };
 
 }  // namespace braid::bench

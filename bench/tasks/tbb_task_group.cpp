@@ -6,7 +6,9 @@
 #include <oneapi/tbb/version.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "rival.hpp"
 #include "tbb_session.hpp"
@@ -86,14 +88,66 @@ void run_by_hand(pattern p, std::uint64_t tasks) {
   }
 }
 
+/// A grid: a counter for each task tells how many others it still has to come after. Who takes it to zero
+/// runs the task, one of them at once and others as new tasks.
+class counted_grid {
+ public:
+  explicit counted_grid(const grid& g)
+      : grid_(g), missing_(std::make_unique<std::atomic<unsigned>[]>(std::size_t{g.width()} * g.steps())) {
+    for (unsigned t = 0; t < g.steps(); ++t)
+      for (unsigned x = g.row(t).first; x < g.row(t).end(); ++x)
+        missing(t, x).store(orders_before(t, x), std::memory_order_relaxed);  // run() hands it over
+  }
+  void run() {
+    for (unsigned t = 0; t < grid_.steps(); ++t)
+      for (unsigned x = grid_.row(t).first; x < grid_.row(t).end(); ++x)
+        if (orders_before(t, x) == 0) group_.run([this, t, x] { work(t, x); });
+    group_.wait();
+  }
+
+ private:
+  struct place {
+    unsigned t;
+    unsigned x;
+  };
+
+  unsigned orders_before(unsigned t, unsigned x) const {
+    const grid_row& row = grid_.row(t);
+    return static_cast<unsigned>(row.after[x].size()) + (row.after_writer[x - row.first] != 0 ? 1U : 0U);
+  }
+  // The tasks of a column lie side by side: neighbours seldom write the same line.
+  std::atomic<unsigned>& missing(unsigned t, unsigned x) {
+    return missing_[std::size_t{x} * grid_.steps() + t];
+  }
+  void work(unsigned t, unsigned x) {
+    for (std::optional<place> next = place{t, x}; next;) {
+      const place now = *std::exchange(next, std::nullopt);
+      grid_.run(now.t, now.x);
+      const auto release = [&](unsigned later, unsigned y) {
+        if (missing(later, y).fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        if (next) group_.run([this, ready = *next] { work(ready.t, ready.x); });
+        next = place{later, y};
+      };
+      for (const unsigned y : grid_.row(now.t).before[now.x]) release(now.t + 1, y);
+      if (now.t + 2 >= grid_.steps()) continue;
+      const grid_row& over = grid_.row(now.t + 2);
+      if (over.has(now.x) && over.after_writer[now.x - over.first] != 0) release(now.t + 2, now.x);
+    }
+  }
+
+  const grid& grid_;
+  std::unique_ptr<std::atomic<unsigned>[]> missing_;
+  tbb::task_group group_;
+};
+
 std::optional<tbb_session> session;
 
 const char* version() {
   return TBB_runtime_version();
 }
 
-const char* wake() {
-  session.emplace();
+const char* wake(unsigned threads) {
+  session.emplace(threads);
   return nullptr;
 }
 
@@ -101,11 +155,18 @@ task_run run(pattern p, std::uint64_t tasks) {
   return session->execute([&] { return timed_run(b, [&] { run_by_hand(p, tasks); }); });
 }
 
+grid_run run_grid(const grid& g) {
+  return session->execute([&] {
+    counted_grid counted(g);
+    return grid_run{.ns = timed_ns([&] { counted.run(); })};
+  });
+}
+
 void rest() {
   session.reset();
 }
 
-constexpr rival_entry entry{rival_abi, version, wake, run, rest};
+constexpr rival_entry entry{rival_abi, version, wake, run, run_grid, rest};
 
 }  // namespace
 }  // namespace braid::bench

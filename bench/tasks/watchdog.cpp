@@ -8,7 +8,8 @@
 
 namespace braid::bench {
 
-watchdog::watchdog(std::chrono::seconds limit) : limit_(limit), thread_([this] { watch(); }) {}
+watchdog::watchdog(std::string command, std::chrono::seconds limit)
+    : command_(std::move(command)), limit_(limit), thread_([this] { watch(); }) {}
 
 watchdog::~watchdog() {
   {
@@ -29,7 +30,7 @@ void watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!end_) {
     if (std::chrono::steady_clock::now() - since_ > limit_) {
-      fmt::print(stderr, "braid bench tasks: {} is not over after {} s\n", step_, limit_.count());
+      fmt::print(stderr, "braid {}: {} is not over after {} s\n", command_, step_, limit_.count());
       std::_Exit(1);
     }
     ended_.wait_until(lock, since_ + limit_ + std::chrono::milliseconds(1));

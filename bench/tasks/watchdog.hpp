@@ -12,7 +12,7 @@ namespace braid::bench {
 /// is named, and hangs nobody. Its thread sleeps all the time.
 class watchdog {
  public:
-  explicit watchdog(std::chrono::seconds limit);
+  watchdog(std::string command, std::chrono::seconds limit);
   ~watchdog();
   watchdog(const watchdog&) = delete;
   watchdog& operator=(const watchdog&) = delete;
@@ -23,6 +23,7 @@ class watchdog {
  private:
   void watch();
 
+  const std::string command_;
   const std::chrono::seconds limit_;
   std::mutex mutex_;
   std::condition_variable ended_;

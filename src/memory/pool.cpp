@@ -120,8 +120,8 @@ block* pool::take_slowly(lane_cache& cache, std::uint64_t bytes, point_question 
     if (is_large) all.large.add_lane(cache.lane);
     all.look_at_leaving(2);
     const bool looked = what == asked_for::any && options_.order[0] == reuse_step::ordered;
-    found = shared_lists::search{all, cache, is_large ? round_up(bytes, granule) : room, ask, what, looked}
-                .run();
+    found =
+        shared_lists::search{all, cache, is_large ? round_up(bytes, granule) : room, ask, what, looked}.run();
     if (found) {
       // Where completion decides nothing, what has no history just comes before everything.
       if (found.step == reuse_step::complete && options_.deterministic && what == asked_for::any) {

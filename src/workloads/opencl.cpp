@@ -279,6 +279,7 @@ struct taskgraph_kernels {
   static constexpr std::uint64_t most_queues = 4096;
 
   void spin(queue& on, double rounds) const {
+    if (!cells_) return;  // prepare() was not called
     run(on, without_doubles(), "spin", cl::NDRange(1), any_group, wide(static_cast<std::uint64_t>(rounds)),
         *cells_);
   }

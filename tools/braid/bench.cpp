@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 
+#include "bench_output.hpp"
 #include "commands.hpp"
 #include "engine.hpp"
 #include "progress.hpp"
@@ -12,10 +15,31 @@ namespace {
 
 struct bench_options {
   bench::engine_options engine;
-  bool json = false;
+  rivals_option rivals{{"braid"}};  // nothing else has such an engine: the option is there as elsewhere
+  output_options output{"engine"};
 };
 
-int run_engine(const bench_options& options) {
+/// What an op costs the host as the streams grow in number.
+std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+  bench::line_chart chart{.name = "engine_streams",
+                          .title = "Each op reads what the stream before its own wrote",
+                          .x_label = "streams",
+                          .y_label = "ns an op",
+                          .x_is_log = true,
+                          .series = {{"braid", {}}}};
+  constexpr std::string_view prefix = "ring/streams/";
+  if (!out.contains("benchmarks")) return {};
+  for (const auto& b : out["benchmarks"]) {
+    const auto name = b["name"].get<std::string>();
+    if (name.starts_with(prefix))
+      chart.series[0].points.emplace_back(std::stod(name.substr(prefix.size())), b["ns"].get<double>());
+  }
+  return {std::move(chart)};
+}
+
+int run_engine(bench_options& options) {
+  options.engine.quick = options.output.quick;
+  options.output.expect_writable();
   nlohmann::json out;
   {
     std::unique_ptr<progress_bar> bar;
@@ -24,10 +48,8 @@ int run_engine(const bench_options& options) {
       bar->show(done);
     });
   }
-  if (options.json) {
-    fmt::print("{}\n", out.dump(2));
-    return 0;
-  }
+  options.output.write(out, "benchmarks", charts_of(out));
+  if (options.output.json) return 0;
   const auto& m = out["machine"];
   fmt::print("{}, {} MHz, nproc {}; g++ {}\n\n{:<40} {:>9} {:>9} {:>9} {:>12} {:>6}\n",
              m["cpu"].get<std::string>(), m["mhz"].get<std::string>(), m["nproc"].get<unsigned>(),
@@ -70,9 +92,10 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   engine->add_option("--filter", options->engine.filter, "Only rows whose name contains this");
-  engine->add_flag("--quick", options->engine.quick, "Leave out 10^7 ops and 10^6 resources");
-  engine->add_flag("--json", options->json, "Print JSON");
+  options->rivals.add_to(*engine);
+  options->output.add_to(*engine, "Leave out 10^7 ops and 10^6 resources");
   engine->callback([options, &status] { status = run_engine(*options); });
+  add_bench_metg(*bench, status);
   add_bench_memory(*bench, status);
   add_bench_tasks(*bench, status);
   add_bench_trace(*bench, status);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "bench_output.hpp"
 #include "commands.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
@@ -12,10 +13,29 @@ namespace {
 
 struct memory_bench_options {
   bench::memory_options memory;
-  bool json = false;
+  rivals_option rivals{{"braid", "malloc", "mimalloc"}};
+  output_options output{"memory"};
 };
 
-int run_memory(const memory_bench_options& options) {
+/// What a pair of take and give costs, by the size of the block.
+std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+  bench::line_chart chart{.name = "memory",
+                          .title = "A block taken and given back",
+                          .x_label = "bytes",
+                          .y_label = "ns a pair",
+                          .x_is_log = true,
+                          .series = {{"braid", {}}}};
+  for (const auto& b : out["benchmarks"])
+    if (b.contains("bytes"))
+      chart.series[0].points.emplace_back(b["bytes"].get<double>(), b["ns"].get<double>());
+  return {std::move(chart)};
+}
+
+int run_memory(memory_bench_options& options) {
+  options.memory.quick = options.output.quick;
+  options.memory.with_malloc = options.rivals.wants("malloc");
+  options.memory.with_mimalloc = options.rivals.wants("mimalloc");
+  options.output.expect_writable();
   nlohmann::json out;
   {
     std::unique_ptr<progress_bar> bar;
@@ -24,10 +44,8 @@ int run_memory(const memory_bench_options& options) {
       bar->show(done);
     });
   }
-  if (options.json) {
-    fmt::print("{}\n", out.dump(2));
-    return 0;
-  }
+  options.output.write(out, "benchmarks", charts_of(out));
+  if (options.output.json) return 0;
   const auto& m = out["machine"];
   fmt::print("{}, {} MHz, nproc {}; g++ {}\n\n{:<28} {:>9} {:>9} {:>13}\n", m["cpu"].get<std::string>(),
              m["mhz"].get<std::string>(), m["nproc"].get<unsigned>(), m["compiler"].get<std::string>(), "",
@@ -39,6 +57,7 @@ int run_memory(const memory_bench_options& options) {
     fmt::print("{:<28} {:>9.1f} {:>9} {:>13}\n", b["name"].get<std::string>(), b["ns"].get<double>(),
                text("allocations", "{:.2f}"), text("reserved_ratio", "{:.3f}"));
   }
+  print_runtimes(out);
   return 0;
 }
 
@@ -51,8 +70,8 @@ void add_bench_memory(CLI::App& bench, int& status) {
   memory->add_option("--repetitions", options->memory.repetitions, "Interleaved; medians are reported")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  memory->add_flag("--quick", options->memory.quick, "A tenth of the allocations, three repetitions");
-  memory->add_flag("--json", options->json, "Print JSON");
+  options->rivals.add_to(*memory);
+  options->output.add_to(*memory, "A tenth of the allocations, three repetitions");
   memory->callback([options, &status] { status = run_memory(*options); });
 }
 

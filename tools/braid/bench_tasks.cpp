@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bench_output.hpp"
 #include "commands.hpp"
 #include "progress.hpp"
 #include "tasks/harness.hpp"
@@ -16,8 +17,8 @@ namespace {
 
 struct tasks_command {
   bench::tasks_options bench;
-  bool quick = false;
-  bool json = false;
+  rivals_option rivals{bench::task_runtime_names(bench::task_runtime_use::small_tasks)};
+  output_options output{"tasks"};
 };
 
 std::string ratio(const nlohmann::json& value) {
@@ -25,10 +26,8 @@ std::string ratio(const nlohmann::json& value) {
 }
 
 void print_table(const nlohmann::json& out) {
-  const auto& m = out["machine"];
-  fmt::print("{}, {} MHz, nproc {}, others used {:.2f} cores; {} tasks, {} repetitions\n\n",
-             m["cpu"].get<std::string>(), m["mhz"].get<std::string>(), m["nproc"].get<unsigned>(),
-             out["foreign_load"].get<double>(), out["tasks"].get<std::uint64_t>(),
+  print_machine(out);
+  fmt::print("{} tasks, {} repetitions\n\n", out["tasks"].get<std::uint64_t>(),
              out["repetitions"].get<unsigned>());
   std::vector<std::string> runtimes;
   for (const auto& r : out["results"]) {
@@ -53,13 +52,30 @@ void print_table(const nlohmann::json& out) {
                ratio(ratios["braid_to_bound"]));
   }
   fmt::print("\n");
-  for (const auto& [name, text] : out["versions"].items())
-    fmt::print("{}: {}\n", name, text.get<std::string>());
-  for (const auto& u : out["unavailable"])
-    fmt::print("{} is unavailable: {}\n", u["runtime"].get<std::string>(), u["reason"].get<std::string>());
+  print_runtimes(out);
 }
 
-int run_tasks(const tasks_command& options) {
+/// The patterns side by side, a line for each runtime.
+std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+  bench::line_chart chart{.name = "tasks",
+                          .title = "What a small task costs, two threads",
+                          .x_label = "",
+                          .y_label = "ns a task",
+                          .y_is_log = true};
+  for (const auto& ratio : out["ratios"]) chart.x_categories.push_back(ratio["pattern"].get<std::string>());
+  for (const auto& r : out["results"]) {
+    const auto name = r["runtime"].get<std::string>();
+    auto found = std::ranges::find(chart.series, name, &bench::chart_series::name);
+    if (found == chart.series.end()) found = chart.series.insert(found, {name, {}});
+    const auto at = std::ranges::find(chart.x_categories, r["pattern"].get<std::string>());
+    found->points.emplace_back(static_cast<double>(at - chart.x_categories.begin()), r["ns"].get<double>());
+  }
+  return {std::move(chart)};
+}
+
+int run_tasks(tasks_command& options) {
+  options.bench.runtimes = options.rivals.with("braid");
+  options.output.expect_writable();
   nlohmann::json out;
   try {
     std::unique_ptr<progress_bar> bar;
@@ -71,10 +87,8 @@ int run_tasks(const tasks_command& options) {
     fmt::print(stderr, "braid bench tasks: {}\n", e.what());
     return 1;
   }
-  if (options.json)
-    fmt::print("{}\n", out.dump(2));
-  else
-    print_table(out);
+  options.output.write(out, "results", charts_of(out));
+  if (!options.output.json) print_table(out);
   return out["results"].empty() ? 1 : 0;
 }
 
@@ -92,16 +106,15 @@ void add_bench_tasks(CLI::App& bench, int& status) {
                         "Interleaved, after one that is dropped; medians are reported");
   repetitions->capture_default_str()->check(CLI::Range(1, 1000));
   tasks->add_option("--pattern", options->bench.patterns, "Only these patterns")
-      ->check(CLI::IsMember(bench::pattern_names()));
-  tasks->add_option("--runtime", options->bench.runtimes, "Only these runtimes")
-      ->check(CLI::IsMember(bench::task_runtime_names()));
-  tasks->add_flag("--quick", options->quick,
-                  "10,000 tasks and 5 repetitions, where the options say nothing else");
-  tasks->add_flag("--json", options->json, "Print JSON");
+      ->check(CLI::IsMember(bench::pattern_names()))
+      ->delimiter(',');
+  options->rivals.add_to(*tasks);
+  options->output.add_to(*tasks, "10,000 tasks and 5 repetitions, where the options say nothing else");
   tasks->callback([options, count, repetitions, &status] {
-    if (options->quick && count->empty()) options->bench.tasks = 10'000;
-    if (options->quick && repetitions->empty()) options->bench.repetitions = 5;
-    if (options->quick) options->bench.step_limit = std::chrono::seconds(60);
+    const bool is_quick = options->output.quick;
+    if (is_quick && count->empty()) options->bench.tasks = 10'000;
+    if (is_quick && repetitions->empty()) options->bench.repetitions = 5;
+    if (is_quick) options->bench.step_limit = std::chrono::seconds(60);
     status = run_tasks(*options);
   });
 }

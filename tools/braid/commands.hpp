@@ -16,6 +16,7 @@ void add_config(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 
 /// Each adds a subcommand of `bench`.
+void add_bench_metg(CLI::App& bench, int& status);
 void add_bench_memory(CLI::App& bench, int& status);
 void add_bench_trace(CLI::App& bench, int& status);
 void add_bench_tasks(CLI::App& bench, int& status);

@@ -220,7 +220,7 @@ class cpu_scheduler {
   template <class IsOver>
   void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
-  void run(cpu_queue& q, unsigned patient, Until until);
+  bool run(cpu_queue& q, unsigned patient, Until until);
   void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   bool park(cpu_queue& q, const cpu_point& on);

@@ -181,7 +181,9 @@ void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const bin
     s.aligned_is_stale = false;
   }
   if (label == nullptr || !label->is_likely_shared()) [[likely]] {
-    switch (give_plainly(s, label, bindings)) {
+    // Most often what is written comes last: where that belongs first, readers would be entered in vain.
+    const bool is_turned = bindings.size() > 1 && bindings.back().state < bindings.front().state;
+    switch (is_turned ? plainly::not_in_order : give_plainly(s, label, bindings)) {
       case plainly::given: return;
       case plainly::not_in_order:
         if (give_in_order(s, label, bindings)) return;

@@ -149,9 +149,9 @@ void cpu_scheduler::run_timed(cpu_record& r, void* payload, std::uint64_t cursor
 
 // Runs what the stream holds, in order, until it is empty, parked, has had its turn, or `until` says so. The
 // caller holds the state; it is given back. When it has run what was there, it goes on only if at least
-// `patient` ops came in the meantime.
+// `patient` ops came in the meantime. True: the stream was left with ops to run, parked or after its turn.
 template <class Until>
-void cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
+bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   std::uint64_t at = q.done.load(std::memory_order_relaxed);  // changed by the holder of the state alone
   static thread_local unsigned runs = 0;
   bool is_timed = ++runs % one_run_in == 0;
@@ -172,7 +172,7 @@ void cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
           }
           continue;
         }
-        if (q.next_wait < r->waits && !pass_waits(q, *r)) return;  // parked: no longer ours
+        if (q.next_wait < r->waits && !pass_waits(q, *r)) return true;  // parked: no longer ours
         ended = r->ends_op != 0;
         try {
           void* payload = q.head + sizeof(cpu_record) + r->waits * sizeof(cpu_point);
@@ -202,7 +202,7 @@ void cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
             push(q);
-            return;
+            return true;
           }
         }
       }
@@ -212,18 +212,18 @@ void cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
     if (more != 0) {  // at the submitter's heels: let it get ahead
       q.state.store(cpu_queue::queued);
       push(q);
-      return;
+      return false;
     }
     q.state.store(cpu_queue::idle);
-    if (q.submitted.load() == at) return;
+    if (q.submitted.load() == at) return false;
     // Given something in between, by somebody who may have seen the state before: whoever is first holds it.
     std::uint32_t was = cpu_queue::idle;
-    if (!q.state.compare_exchange_strong(was, cpu_queue::running)) return;
+    if (!q.state.compare_exchange_strong(was, cpu_queue::running)) return false;
     at = q.done.load(std::memory_order_relaxed);  // another thread may have held the stream in between
     if (until()) {
       q.state.store(cpu_queue::queued);
       push(q);
-      return;
+      return false;
     }
   }
 }
@@ -336,12 +336,15 @@ cpu_queue& cpu_scheduler::add_queue() {
 
 void cpu_scheduler::work(unsigned number) {
   if (!cpus_.empty()) pin_this_thread(cpus_[number % cpus_.size()]);
+  bool has_backlog = false;  // the last stream was left with work: the submitter is far ahead
   for (;;) {
-    if (grain() < short_op && ready_.load(std::memory_order_relaxed) != 0) hesitate();
+    if (!has_backlog && grain() < short_op && ready_.load(std::memory_order_relaxed) != 0) hesitate();
     if (cpu_queue* q = take()) {
-      run(*q, small_batch, [] { return false; });
+      has_backlog = run(*q, small_batch, [] { return false; });
     } else if (!rest()) {
       return;
+    } else {
+      has_backlog = false;
     }
   }
 }

@@ -61,7 +61,7 @@ stream backend::adopt(const cl::CommandQueue& queue) {
   cl_context of = nullptr;
   cl_command_queue_properties properties = 0;
   detail::expect("clGetCommandQueueInfo",
-                 clGetCommandQueueInfo(queue(), CL_QUEUE_CONTEXT, sizeof of, &of, nullptr));
+                 clGetCommandQueueInfo(queue(), CL_QUEUE_CONTEXT, sizeof(cl_context), &of, nullptr));
   detail::expect("clGetCommandQueueInfo", clGetCommandQueueInfo(queue(), CL_QUEUE_PROPERTIES,
                                                                 sizeof properties, &properties, nullptr));
   if (of != native_context()) {
@@ -93,7 +93,7 @@ event backend::record(stream& s) {
 
 event backend::adopt_event(cl_event e) const {
   cl_context of = nullptr;
-  detail::expect("clGetEventInfo", clGetEventInfo(e, CL_EVENT_CONTEXT, sizeof of, &of, nullptr));
+  detail::expect("clGetEventInfo", clGetEventInfo(e, CL_EVENT_CONTEXT, sizeof(cl_context), &of, nullptr));
   detail::expect("clRetainEvent", clRetainEvent(e));
   return {e, of, nullptr, 0};
 }

@@ -228,9 +228,10 @@ std::shared_ptr<void> backend::adopt_buffer(cl_mem buffer, std::uint64_t& bytes)
   cl_context of = nullptr;
   cl_mem parent = nullptr;
   detail::expect("clGetMemObjectInfo", clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, nullptr));
-  detail::expect("clGetMemObjectInfo", clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof of, &of, nullptr));
   detail::expect("clGetMemObjectInfo",
-                 clGetMemObjectInfo(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof parent, &parent, nullptr));
+                 clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &of, nullptr));
+  detail::expect("clGetMemObjectInfo",
+                 clGetMemObjectInfo(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), &parent, nullptr));
   if (of != native_context() || parent != nullptr) {
     throw usage_error(misuse::foreign_resource,
                       parent != nullptr ? "a sub-buffer cannot be adopted: adopt the whole buffer"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "braid/detail/trace_hooks.hpp"
 #include "state.hpp"
@@ -147,14 +148,17 @@ void timed_ops::tell(const std::deque<entry>& all) noexcept {
     const double rate = elapsed > too_short ? static_cast<double>(second->host - first->host) / elapsed : 1.0;
     return first->host + static_cast<std::int64_t>(static_cast<double>(device - first->device) * rate);
   };
+  std::map<braid::detail::lane_id, std::int64_t> reached;  // by each stream
   for (const entry& e : all) {
     const auto start = time_of(e.began.event, CL_PROFILING_COMMAND_END);
     const auto end = time_of(e.ended, CL_PROFILING_COMMAND_START);
     if (first && second && start && end) {
-      // It cannot have begun before it was put there, whatever the clocks say.
-      const std::int64_t from = std::max(by_host(*start), e.began.given);
-      braid::detail::trace_device_run(e.op.runtime, e.op.lane, e.op.cursor, from,
-                                      std::max(from, by_host(*end)));
+      // It cannot have begun before it was put there, nor before the op in front of it was over, whatever the
+      // clocks say.
+      std::int64_t& last = reached[e.op.lane];
+      const std::int64_t from = std::max({by_host(*start), e.began.given, last});
+      last = std::max(from, by_host(*end));
+      braid::detail::trace_device_run(e.op.runtime, e.op.lane, e.op.cursor, from, last);
     } else {
       ++now().lost;
     }

@@ -1,0 +1,604 @@
+// METG(50 %), after Task Bench: the shortest tasks with which a runtime still does half of the work that the
+// cores can do without any runtime. Kernels are halved until the efficiency falls below one half; between the
+// last two lengths it is interpolated, both axes logarithmic. A task's duration is the time of all cores
+// divided by the tasks, what the runtime takes included: at one half it is twice the kernel's own.
+
+#include "tasks/metg.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "machine.hpp"
+#include "median.hpp"
+#include "tasks/core_threads.hpp"
+#include "tasks/foreign_load.hpp"
+#include "tasks/harness.hpp"
+#include "tasks/load.hpp"
+#include "tasks/quiet.hpp"
+#include "tasks/watchdog.hpp"
+
+namespace braid::bench {
+
+namespace {
+
+constexpr std::array kernel_names{std::pair{grid_kernel::compute, "compute"},
+                                  std::pair{grid_kernel::memory, "memory"}};
+
+grid_pattern pattern_of(const std::string& name) {
+  const auto* found = std::ranges::find(grid_patterns, name, &named_grid_pattern::name);
+  if (found == grid_patterns.end()) throw std::invalid_argument("there is no pattern '" + name + "'");
+  return found->value;
+}
+
+double to_us(double ns) {
+  return ns / 1e3;
+}
+
+/// Kernels have 2^k iterations.
+constexpr unsigned longest_kernel = 20;
+
+/// A run with kernels of some length.
+struct measured {
+  double kernel_ns;  ///< of one kernel, where nothing else is done
+  double task_ns;    ///< the time of all cores, divided by the tasks
+  double efficiency;
+};
+using sweep = std::map<unsigned, measured>;  // by k
+
+struct metg_value {
+  double task_ns;
+  double kernel_ns;
+};
+
+/// Walks from long kernels to short ones, to the first that falls below one half.
+std::optional<metg_value> metg_of(const sweep& of) {
+  const measured* above = nullptr;
+  for (auto it = of.rbegin(); it != of.rend(); ++it) {
+    const measured& m = it->second;
+    if (m.efficiency >= 0.5) {
+      above = &m;
+      continue;
+    }
+    if (above == nullptr) continue;  // a longer one will do
+    const double part = std::log(above->efficiency / 0.5) / std::log(above->efficiency / m.efficiency);
+    const auto between = [&](double a, double b) { return std::exp(std::log(a) + part * std::log(b / a)); };
+    return metg_value{between(above->task_ns, m.task_ns), between(above->kernel_ns, m.kernel_ns)};
+  }
+  if (above == nullptr) return std::nullopt;
+  return metg_value{above->task_ns, above->kernel_ns};  // even the shortest kernel is long enough
+}
+
+struct spread_of {
+  double middle, least, most;
+};
+std::optional<spread_of> spread(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  const auto [least, most] = std::ranges::minmax(values);
+  return spread_of{median(values), least, most};
+}
+void put(nlohmann::json& to, const std::string& name, const std::vector<double>& values) {
+  const auto s = spread(values);
+  to[name] = s ? nlohmann::json(s->middle) : nlohmann::json(nullptr);
+  to[name + "_min"] = s ? nlohmann::json(s->least) : nlohmann::json(nullptr);
+  to[name + "_max"] = s ? nlohmann::json(s->most) : nlohmann::json(nullptr);
+}
+
+/// Of one pattern on one runtime.
+struct series {
+  std::vector<double> metg_us;
+  std::vector<double> kernel_us;
+  std::vector<double> ns_per_task;
+  std::map<unsigned, std::vector<measured>> curve;
+  unsigned repetitions = 0;
+  unsigned start = 11;  ///< where the next repetition begins to look
+  std::optional<double> bytes_per_task;
+  std::uint64_t in_flight = 0;
+};
+
+/// Memory in use, by what malloc has given out and by what is resident.
+struct memory_sample {
+  std::int64_t allocated;
+  std::int64_t resident;
+};
+memory_sample take_memory_sample() {
+  const auto info = mallinfo2();
+  return {static_cast<std::int64_t>(info.uordblks + info.hblkhd),
+          static_cast<std::int64_t>(resident_bytes())};
+}
+/// What was there when a runtime had submitted what it can have in flight.
+struct held_tasks {
+  std::uint64_t in_flight = 0;
+  memory_sample then{};
+};
+held_tasks held;
+const grid* held_grid = nullptr;
+void note_held(std::uint64_t submitted) {
+  const std::uint64_t executed = grid::executed();
+  const std::uint64_t in_flight = submitted > executed ? submitted - executed : 0;
+  if (in_flight > held.in_flight) held = {in_flight, take_memory_sample()};
+  held_grid->set_gate(false);
+}
+
+class metg_bench {
+ public:
+  metg_bench(const metg_options& options, std::function<void(std::uint64_t, std::uint64_t)> progress)
+      : options_(options),
+        cpus_(allowed_cpus()),
+        workers_(options.workers != 0 ? options.workers : static_cast<unsigned>(cpus_.size())),
+        runtimes_(load_task_runtimes(task_runtime_use::grids, options.runtimes)),
+        progress_(std::move(progress)),
+        dog_("bench metg", options.step_limit) {
+    if (workers_ > cpus_.size())
+      throw std::invalid_argument(
+          fmt::format("{} workers are more than the {} cores of this process", workers_, cpus_.size()));
+    for (const std::string& name : options.patterns) {
+      grids_.emplace(name, std::make_unique<grid>(grid_of(name, options.kernel)));
+      empty_grids_.emplace(name, std::make_unique<grid>(grid_of(name, grid_kernel::empty)));
+    }
+    for (unsigned w = 1; w < workers_; w *= 2) worker_counts_.push_back(w);
+    worker_counts_.push_back(workers_);
+  }
+
+  nlohmann::json run() {
+    const std::uint64_t turns = runtimes_.size() * (options_.repetitions + 1ULL);
+    if (options_.memory) steps_ += runtimes_.size();
+    if (options_.metg || options_.empty) steps_ += turns * options_.patterns.size();
+    if (options_.scaling) steps_ += turns * worker_counts_.size();
+    const foreign_load others;
+    if (options_.memory) measure_memory();
+    if (options_.metg || options_.empty) measure_grids();
+    if (options_.scaling) measure_scaling();
+    nlohmann::json out = report();
+    out["foreign_load"] = others.cores();
+    return out;
+  }
+
+ private:
+  grid_options grid_of(const std::string& name, grid_kernel kernel) const {
+    return {.pattern = pattern_of(name),
+            .width = options_.width,
+            .steps = options_.steps,
+            .radix = options_.radix,
+            .period = options_.period,
+            .one_per_row = options_.one_per_row,
+            .kernel = kernel};
+  }
+
+  /// Calls `f` while the runtime is awake, on so many cores.
+  template <class F>
+  void with_runtime(task_runtime& r, unsigned workers, const F& f) {
+    if (r.entry == nullptr) return;
+    const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
+    dog_.begin("the start of " + r.name);
+    if (const char* reason = r.entry->wake(workers + (r.idle_submitter ? 1 : 0))) {
+      r.reason = reason;
+      r.entry = nullptr;
+      return;
+    }
+    f();
+    dog_.begin("the end of " + r.name);
+    r.entry->rest();
+    wait_until_quiet(r.name);
+  }
+
+  /// The ns of a run, which is checked.
+  double run_once(const task_runtime& r, const std::string& pattern, const grid& g) {
+    dog_.begin(fmt::format("{} on {}", pattern, r.name));
+    g.reset();
+    const grid_run got = r.entry->run_grid(g);
+    const std::string wrong = describe(got.check ? *got.check : g.check(), g);
+    if (!wrong.empty()) throw wrong_total(fmt::format("{} on {}: {}", pattern, r.name, wrong));
+    return got.ns;
+  }
+
+  /// The ns that one kernel takes while all cores run such kernels and nothing else.
+  double kernel_ns(core_threads& cores, std::uint64_t iterations) const {
+    const auto run = [&](std::uint64_t times) {
+      return cores.run([&](unsigned thread) {
+        double kept = thread;
+        for (std::uint64_t i = 0; i < times; ++i) kept = run_kernel(options_.kernel, iterations, kept);
+        volatile double sink = kept;
+        (void)sink;
+      });
+    };
+    run(1);
+    const double one = std::max(1.0, run(2) / 2);
+    const auto times = static_cast<std::uint64_t>(std::clamp(300e3 / one, 2.0, 20'000.0));
+    double best = run(times);
+    for (int i = 0; i < 2; ++i) best = std::min(best, run(times));
+    return best / static_cast<double>(times);
+  }
+
+  std::vector<double> kernels_on(unsigned workers) const {
+    const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
+    core_threads cores(workers);
+    std::vector<double> ns;
+    for (unsigned k = 0; k <= longest_kernel; ++k) ns.push_back(kernel_ns(cores, std::uint64_t{1} << k));
+    return ns;
+  }
+
+  // ---- METG and empty kernels.
+
+  void measure_grids() {
+    for (unsigned repetition = 0; repetition <= options_.repetitions; ++repetition) {
+      dog_.begin("the kernels by themselves");
+      round_trips_.push_back(line_round_trip_ns());
+      std::vector<double> kernels;
+      if (options_.metg) kernels = kernels_on(workers_);
+      for (task_runtime& r : runtimes_) {
+        std::size_t measured_patterns = 0;
+        with_runtime(r, workers_, [&] {
+          for (const std::string& name : options_.patterns) {
+            measure_pattern(r, name, kernels, repetition > 0);
+            ++measured_patterns;
+            step();
+          }
+        });
+        for (; measured_patterns < options_.patterns.size(); ++measured_patterns) step();
+      }
+    }
+  }
+
+  // The first repetition meets cold caches and pages, and does not know where to look: dropped, for everyone.
+  void measure_pattern(const task_runtime& r, const std::string& name, const std::vector<double>& kernels,
+                       bool is_kept) {
+    series& s = taken_[{name, r.name}];
+    const grid& empty = *empty_grids_.at(name);
+    run_once(r, name, empty);  // the threads are new: let them find their pace
+    if (options_.empty) {
+      const double ns = run_once(r, name, empty) / static_cast<double>(empty.tasks());
+      if (is_kept) s.ns_per_task.push_back(ns);
+    }
+    // On one core of several the plain loop is at most at one half.
+    if (!options_.metg || (r.name == "sequential" && workers_ > 1)) return;
+    const sweep found = sweep_lengths(r, name, kernels, s.start);
+    const auto metg = metg_of(found);
+    for (const auto& [k, m] : found)
+      if (m.efficiency >= 0.5) {
+        s.start = k;
+        break;
+      }
+    if (!is_kept) return;
+    ++s.repetitions;
+    for (const auto& [k, m] : found) s.curve[k].push_back(m);
+    if (!metg) return;
+    s.metg_us.push_back(to_us(metg->task_ns));
+    s.kernel_us.push_back(to_us(metg->kernel_ns));
+  }
+
+  /// Kernels from where the efficiency is well above one half to where it is well below.
+  sweep sweep_lengths(const task_runtime& r, const std::string& name, const std::vector<double>& kernels,
+                      unsigned start) {
+    grid& g = *grids_.at(name);
+    sweep out;
+    const auto tasks = static_cast<double>(g.tasks());
+    const auto measure = [&](unsigned k) {
+      g.set_iterations(std::uint64_t{1} << k);
+      const double ns = run_once(r, name, g);
+      out[k] = {kernels[k], ns * workers_ / tasks, tasks * kernels[k] / workers_ / ns};
+      return out[k];
+    };
+    const auto is_too_long = [&](const measured& shorter) {
+      return 2 * shorter.task_ns * tasks / workers_ > options_.longest_run_s * 1e9;
+    };
+    measured last = measure(start);
+    for (unsigned k = start; last.efficiency < 0.7 && k < longest_kernel;) {
+      if (is_too_long(last)) break;
+      // One above the half is enough where a run takes long.
+      if (last.efficiency >= 0.5 && last.task_ns * tasks > 2e8) break;
+      last = measure(++k);
+    }
+    last = out[start];
+    for (unsigned k = start; last.efficiency >= 0.3 && k > 0;) {
+      if (last.efficiency < 0.5 && last.task_ns * tasks > 2e8) break;
+      last = measure(--k);
+    }
+    return out;
+  }
+
+  // ---- Memory.
+
+  // In a runtime that was just started: what it keeps for later is new then.
+  void measure_memory() {
+    for (task_runtime& r : runtimes_) {
+      // What is ordered by hand has no tasks that wait for their turn.
+      if (!r.lower_bound)
+        with_runtime(r, workers_, [&] {
+          const std::string& name = options_.patterns.front();
+          grid& g = *empty_grids_.at(name);
+          g.reset();
+          g.set_gate(true);
+          g.on_submitted = note_held;
+          held = {};
+          held_grid = &g;
+          dog_.begin(fmt::format("{} on {}, held back", name, r.name));
+          const memory_sample before = take_memory_sample();
+          r.entry->run_grid(g);
+          g.on_submitted = nullptr;
+          g.set_gate(false);
+          if (held.in_flight < 500) return;  // it has no tasks, or runs them at once
+          series& s = taken_[{name, r.name}];
+          s.in_flight = held.in_flight;
+          s.bytes_per_task = static_cast<double>(std::max(held.then.allocated - before.allocated,
+                                                          held.then.resident - before.resident)) /
+                             static_cast<double>(held.in_flight);
+        });
+      step();
+    }
+  }
+
+  // ---- Scaling.
+
+  struct scaling_key {
+    double task_us;
+    std::string runtime;  // empty: kernels without any order
+    unsigned workers;
+    auto operator<=>(const scaling_key&) const = default;
+  };
+
+  void measure_scaling() {
+    scaling_width_ = std::max(options_.width, 4 * workers_);
+    const std::string& name = options_.patterns.front();
+    const double ns_per_iteration =
+        kernels_on(1).at(longest_kernel) / static_cast<double>(std::uint64_t{1} << longest_kernel);
+    struct length {
+      double us;
+      std::uint64_t iterations;
+      std::unique_ptr<grid> of;
+    };
+    std::vector<length> lengths;
+    for (const double us : options_.scaling_us) {
+      grid_options o = grid_of(name, options_.kernel);
+      o.width = scaling_width_;
+      // About a tenth of a second on one core.
+      o.steps =
+          static_cast<unsigned>(std::clamp(1e5 / (us * o.width), 20.0, static_cast<double>(options_.steps)));
+      const auto iterations = static_cast<std::uint64_t>(std::max(1.0, us * 1e3 / ns_per_iteration));
+      lengths.push_back({us, iterations, std::make_unique<grid>(o)});
+      lengths.back().of->set_iterations(iterations);
+    }
+    for (unsigned repetition = 0; repetition <= options_.repetitions; ++repetition) {
+      for (const unsigned workers : worker_counts_) {
+        dog_.begin("the kernels by themselves");
+        for (const length& l : lengths) {
+          const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
+          core_threads cores(workers);
+          const double ns = kernel_ns(cores, l.iterations) * static_cast<double>(l.of->tasks()) / workers;
+          if (repetition > 0) scaling_[{l.us, "", workers}].push_back(ns);
+        }
+        for (task_runtime& r : runtimes_) {
+          with_runtime(r, workers, [&] {
+            for (const length& l : lengths) {
+              run_once(r, name, *l.of);
+              const double ns = run_once(r, name, *l.of);
+              if (repetition > 0) scaling_[{l.us, r.name, workers}].push_back(ns);
+            }
+          });
+          step();
+        }
+      }
+    }
+  }
+
+  nlohmann::json scaling_report() const {
+    nlohmann::json out = nlohmann::json::array();
+    for (const auto& [key, values] : scaling_) {
+      const double ns = median(values);
+      const double alone = median(scaling_.at({key.task_us, key.runtime, 1}));
+      const double kernels = median(scaling_.at({key.task_us, "", key.workers}));
+      out.push_back({{"pattern", options_.patterns.front()},
+                     {"runtime", key.runtime.empty() ? "independent kernels" : key.runtime},
+                     {"width", scaling_width_},
+                     {"workers", key.workers},
+                     {"task_us", key.task_us},
+                     {"seconds", ns / 1e9},
+                     {"speedup", alone / ns},
+                     {"efficiency", kernels / ns}});
+    }
+    return out;
+  }
+
+  // ---- The report.
+
+  nlohmann::json result(const std::string& pattern, const std::string& runtime, const series& s) const {
+    nlohmann::json out = {
+        {"pattern", pattern}, {"runtime", runtime}, {"width", options_.width}, {"workers", workers_}};
+    // Where it is found in some repetitions only, it is beyond what was tried.
+    const bool is_found = 2 * s.metg_us.size() > s.repetitions;
+    put(out, "metg_us", is_found ? s.metg_us : std::vector<double>{});
+    out["kernel_us"] = is_found ? nlohmann::json(median(s.kernel_us)) : nlohmann::json(nullptr);
+    put(out, "ns_per_task", s.ns_per_task);
+    out["bytes_per_task"] = s.bytes_per_task ? nlohmann::json(*s.bytes_per_task) : nlohmann::json(nullptr);
+    out["tasks_in_flight"] = s.bytes_per_task ? nlohmann::json(s.in_flight) : nlohmann::json(nullptr);
+    out["curve"] = nlohmann::json::array();
+    for (const auto& [k, all] : s.curve) {
+      const auto middle = [&](double measured::*of) {
+        std::vector<double> values;
+        for (const measured& m : all) values.push_back(m.*of);
+        return median(values);
+      };
+      out["curve"].push_back({{"task_us", to_us(middle(&measured::task_ns))},
+                              {"kernel_us", to_us(middle(&measured::kernel_ns))},
+                              {"efficiency", middle(&measured::efficiency)}});
+    }
+    return out;
+  }
+
+  nlohmann::json ratios_of(const nlohmann::json& results, const std::string& pattern) const {
+    const auto metg = [&](const std::string& runtime) -> std::optional<double> {
+      for (const auto& r : results)
+        if (r["pattern"] == pattern && r["runtime"] == runtime && !r["metg_us"].is_null())
+          return r["metg_us"];
+      return std::nullopt;
+    };
+    const auto ratio = [](std::optional<double> a, std::optional<double> b) {
+      return a && b ? nlohmann::json(*a / *b) : nlohmann::json(nullptr);
+    };
+    const std::optional<double> own = metg("braid");
+    std::optional<double> best;
+    nlohmann::json best_name = nullptr;
+    for (const task_runtime& r : runtimes_) {
+      const auto value = metg(r.name);
+      if (r.lower_bound || r.name == "braid" || !value || (best && *best <= *value)) continue;
+      best = value;
+      best_name = r.name;
+    }
+    return {{"pattern", pattern},
+            {"braid_to_threads", ratio(own, metg("threads"))},
+            {"braid_to_task_group", ratio(own, metg("tbb_task_group"))},
+            {"best_tracking", best_name},
+            {"braid_to_best", ratio(own, best)}};
+  }
+
+  nlohmann::json report() const {
+    nlohmann::json out = {{"results", nlohmann::json::array()},
+                          {"ratios", nlohmann::json::array()},
+                          {"scaling", scaling_report()},
+                          {"unavailable", nlohmann::json::array()},
+                          {"versions", nlohmann::json::object()},
+                          {"machine", machine()},
+                          {"line_round_trip_ns", nullptr},
+                          {"repetitions", options_.repetitions},
+                          {"steps", options_.steps},
+                          {"radix", options_.radix},
+                          {"period", options_.period},
+                          {"outputs", options_.one_per_row ? "one per row" : "double-buffered"},
+                          {"kernel", options_.kernel == grid_kernel::memory ? "memory" : "compute"}};
+    if (!round_trips_.empty()) out["line_round_trip_ns"] = median(round_trips_);
+    for (const std::string& pattern : options_.patterns) {
+      for (const task_runtime& r : runtimes_)
+        if (const auto found = taken_.find({pattern, r.name}); r.entry != nullptr && found != taken_.end())
+          out["results"].push_back(result(pattern, r.name, found->second));
+      out["ratios"].push_back(ratios_of(out["results"], pattern));
+    }
+    for (const task_runtime& r : runtimes_) {
+      if (r.entry != nullptr)
+        out["versions"][r.name] = r.entry->version();
+      else
+        out["unavailable"].push_back({{"runtime", r.name}, {"reason", r.reason}});
+    }
+    return out;
+  }
+
+  void step() { progress_(++done_, steps_); }
+
+  const metg_options& options_;
+  std::vector<unsigned> cpus_;
+  unsigned workers_;
+  std::vector<unsigned> worker_counts_;
+  std::vector<task_runtime> runtimes_;
+  std::function<void(std::uint64_t, std::uint64_t)> progress_;
+  watchdog dog_;
+  std::map<std::string, std::unique_ptr<grid>> grids_;
+  std::map<std::string, std::unique_ptr<grid>> empty_grids_;
+  std::map<std::pair<std::string, std::string>, series> taken_;  // (pattern, runtime)
+  std::map<scaling_key, std::vector<double>> scaling_;
+  unsigned scaling_width_ = 0;
+  std::vector<double> round_trips_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t done_ = 0;
+};
+
+/// Dependencies of two rows in the middle; first those that cross the middle of the grid, where columns are
+/// divided among threads.
+std::vector<grid_edge> edges_to_drop(const grid& g) {
+  std::vector<grid_edge> out;
+  for (unsigned t = g.steps() / 2; t < g.steps() / 2 + 2; ++t)
+    for (unsigned x = g.row(t).first; x < g.row(t).end(); ++x)
+      for (const unsigned y : g.row(t).inputs[x]) out.push_back({t, x, y});
+  const unsigned middle = g.width() / 2;
+  std::ranges::stable_partition(out,
+                                [&](const grid_edge& e) { return (e.column < middle) != (e.on < middle); });
+  return out;
+}
+
+/// Drops one dependency after the other until a task does run before its input is there.
+nlohmann::json inject_in(const rival_entry& runtime, grid_options o) {
+  constexpr std::size_t most_tries = 40;
+  std::vector<grid_edge> edges = edges_to_drop(grid(o));
+  edges.resize(std::min(edges.size(), most_tries));
+  for (const grid_edge& edge : edges) {
+    o.dropped = edge;
+    const grid broken(o);
+    const grid_run got = runtime.run_grid(broken);
+    const std::string wrong = describe(got.check ? *got.check : broken.check(), broken);
+    if (wrong.empty() && !broken.is_overtaken()) continue;
+    return {{"injected", true},
+            {"caught", !wrong.empty()},
+            {"what", fmt::format("without the dependency of ({}, {}) on ({}, {}), {}", edge.step, edge.column,
+                                 edge.step - 1, edge.on, wrong.empty() ? "nothing was noticed" : wrong)}};
+  }
+  return {{"injected", false}, {"caught", false}, {"what", "ordered anyway, by how the work is divided"}};
+}
+
+}  // namespace
+
+std::vector<std::string> grid_pattern_names() {
+  std::vector<std::string> names;
+  for (const named_grid_pattern& p : grid_patterns) names.emplace_back(p.name);
+  return names;
+}
+
+std::vector<std::string> grid_kernel_names() {
+  std::vector<std::string> names;
+  for (const auto& [kernel, name] : kernel_names) names.emplace_back(name);
+  return names;
+}
+
+nlohmann::json run_metg_bench(const metg_options& options,
+                              const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  return metg_bench(options, progress).run();
+}
+
+// Whether a task overtakes another without a dependency is up to the runtime: it may order the two anyway, by
+// having put both on one thread. So some dependencies are left out in turn.
+nlohmann::json inject_missing_dependency(const metg_options& options,
+                                         const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  nlohmann::json out = {{"results", nlohmann::json::array()}, {"unavailable", nlohmann::json::array()}};
+  watchdog dog("bench metg", options.step_limit);
+  std::vector<task_runtime> runtimes = load_task_runtimes(task_runtime_use::grids, options.runtimes);
+  std::erase_if(runtimes, [](const task_runtime& r) { return r.name == "sequential"; });
+  const unsigned workers = std::max(2U, options.workers);
+  std::uint64_t done = 0;
+  for (task_runtime& r : runtimes) {
+    dog.begin("the start of " + r.name);
+    if (r.entry != nullptr)
+      if (const char* reason = r.entry->wake(workers + (r.idle_submitter ? 1 : 0))) {
+        r.reason = reason;
+        r.entry = nullptr;
+      }
+    for (const std::string& name : options.patterns) {
+      progress(++done, runtimes.size() * options.patterns.size());
+      if (r.entry == nullptr || pattern_of(name) == grid_pattern::trivial) continue;
+      dog.begin(fmt::format("{} on {}", name, r.name));
+      nlohmann::json result =
+          inject_in(*r.entry, {.pattern = pattern_of(name),
+                               .width = options.width,
+                               .steps = 8,
+                               .radix = options.radix,
+                               .period = options.period,
+                               .one_per_row = true,  // else what is overwritten orders most of them as well
+                               .kernel = grid_kernel::empty});
+      result["pattern"] = name;
+      result["runtime"] = r.name;
+      out["results"].push_back(std::move(result));
+    }
+    if (r.entry != nullptr)
+      r.entry->rest();
+    else
+      out["unavailable"].push_back({{"runtime", r.name}, {"reason", r.reason}});
+  }
+  return out;
+}
+
+}  // namespace braid::bench
