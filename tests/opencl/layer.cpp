@@ -210,28 +210,48 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
   if (count < sizeof(cl_icd_dispatch) / sizeof(void*)) return CL_INVALID_VALUE;
   target = below;
   ours = *below;
-#define WRAP(call) wrap<&cl_icd_dispatch::call>(ours.call, #call);
-  WRAP(clGetPlatformIDs)
-  WRAP(clGetDeviceIDs)
-  WRAP(clCreateContext)
-  WRAP(clRetainContext)
-  WRAP(clReleaseContext)
-  WRAP(clCreateCommandQueueWithProperties)
-  WRAP(clCreateCommandQueue)
-  WRAP(clRetainCommandQueue)
-  WRAP(clReleaseCommandQueue)
-  WRAP(clGetCommandQueueInfo)
-  WRAP(clCreateBuffer) WRAP(clCreateSubBuffer) WRAP(clRetainMemObject) WRAP(clReleaseMemObject)
-      WRAP(clGetMemObjectInfo) WRAP(clSVMAlloc) WRAP(clCreateProgramWithSource) WRAP(clBuildProgram)
-          WRAP(clRetainProgram) WRAP(clReleaseProgram) WRAP(clCreateKernel) WRAP(clRetainKernel)
-              WRAP(clReleaseKernel) WRAP(clCreateUserEvent) WRAP(clRetainEvent) WRAP(clReleaseEvent)
-                  WRAP(clSetEventCallback) WRAP(clGetEventProfilingInfo) WRAP(clFlush) WRAP(clFinish)
-                      WRAP(clEnqueueReadBuffer) WRAP(clEnqueueWriteBuffer) WRAP(clEnqueueFillBuffer)
-                          WRAP(clEnqueueCopyBuffer) WRAP(clEnqueueMapBuffer) WRAP(clEnqueueUnmapMemObject)
-                              WRAP(clEnqueueNDRangeKernel) WRAP(clEnqueueMarkerWithWaitList)
-                                  WRAP(clEnqueueBarrierWithWaitList)
+#define WRAP(call) wrap<&cl_icd_dispatch::call>(ours.call, #call)
+  WRAP(clGetPlatformIDs);
+  WRAP(clGetDeviceIDs);
+  WRAP(clCreateContext);
+  WRAP(clRetainContext);
+  WRAP(clReleaseContext);
+  WRAP(clCreateCommandQueueWithProperties);
+  WRAP(clCreateCommandQueue);
+  WRAP(clRetainCommandQueue);
+  WRAP(clReleaseCommandQueue);
+  WRAP(clGetCommandQueueInfo);
+  WRAP(clCreateBuffer);
+  WRAP(clCreateSubBuffer);
+  WRAP(clRetainMemObject);
+  WRAP(clReleaseMemObject);
+  WRAP(clGetMemObjectInfo);
+  WRAP(clSVMAlloc);
+  WRAP(clCreateProgramWithSource);
+  WRAP(clBuildProgram);
+  WRAP(clRetainProgram);
+  WRAP(clReleaseProgram);
+  WRAP(clCreateKernel);
+  WRAP(clRetainKernel);
+  WRAP(clReleaseKernel);
+  WRAP(clCreateUserEvent);
+  WRAP(clRetainEvent);
+  WRAP(clReleaseEvent);
+  WRAP(clSetEventCallback);
+  WRAP(clGetEventProfilingInfo);
+  WRAP(clFlush);
+  WRAP(clFinish);
+  WRAP(clEnqueueReadBuffer);
+  WRAP(clEnqueueWriteBuffer);
+  WRAP(clEnqueueFillBuffer);
+  WRAP(clEnqueueCopyBuffer);
+  WRAP(clEnqueueMapBuffer);
+  WRAP(clEnqueueUnmapMemObject);
+  WRAP(clEnqueueNDRangeKernel);
+  WRAP(clEnqueueMarkerWithWaitList);
+  WRAP(clEnqueueBarrierWithWaitList);
 #undef WRAP
-                                      ours.clGetEventInfo = &event_info;
+  ours.clGetEventInfo = &event_info;
   ours.clSetKernelArg = &set_kernel_arg;
   ours.clWaitForEvents = &wait_for_events;
   *ours_count = sizeof(cl_icd_dispatch) / sizeof(void*);
