@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -118,7 +117,6 @@ namespace detail {
 
 class shared_state;
 struct stream_state;
-struct op_scope;
 
 /// Of the memory at an address that a runtime handed out: the buffer that it lies in, and where.
 struct found_memory {
@@ -254,10 +252,14 @@ class native_stream {
     const std::array<detail::found_memory, sizeof...(T)> found{find_view(spans)...};
     lock.unlock();
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const std::tuple<const buffer_view<T>...> views{
-          buffer_view<T>(found[I], spans.data(), spans.size())...};
-      body(queue(), std::get<I>(views)...);
+      body(queue(), lent(buffer_view<T>(found[I], spans.data(), spans.size()))...);
     }(std::index_sequence_for<T...>{});
+  }
+  /// A body that takes a cl::Buffer by value gets a copy, which is counted, and nothing is moved out of the
+  /// view.
+  template <class T>
+  static const buffer_view<T>& lent(const buffer_view<T>& view) noexcept {
+    return view;
   }
   template <class F>
   static void translated(F&& f) {

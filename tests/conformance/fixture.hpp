@@ -274,12 +274,7 @@ using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
 using all_fixtures = host_fixtures;
 #else
 using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
-#ifdef __SANITIZE_ADDRESS__
-// A real device in place of the simulated one, for the time that takes: the unit tests have that one.
-using all_fixtures = fixtures<cpu_fixture, opencl_fixture>;
-#else
 using all_fixtures = fixtures<sim_events, sim_points, cpu_fixture, opencl_fixture>;
-#endif
 #endif
 
 }  // namespace braid::conformance
