@@ -147,6 +147,8 @@ TEST_F(opencl_backend, runtimes_on_two_devices_copy_through_the_host_in_order) {
   }
   opened.setStatus(CL_COMPLETE);
   EXPECT_EQ(here.read(x).get(), std::vector<int>(1000, 40));
+  there.copy(y.slice(3, 0), x.slice(5, 0));
+  EXPECT_EQ(there.read(y).get(), std::vector<int>(1000, 40));
   // What was poisoned there is poisoned here, by the op that did it.
   here.submit("culprit", write(x),
               [](queue&, const buffer_view<int>&) { throw std::runtime_error("broken"); });
@@ -171,6 +173,23 @@ TEST_F(opencl_backend, runtimes_on_one_device_share_its_context) {
   a.submit("increment", read_write(x), increment_all);
   EXPECT_EQ(b.read(y).get(), std::vector<int>(100, 1));
   EXPECT_EQ(between->alive().contexts, 1U);
+}
+
+TEST_F(opencl_backend, runtimes_on_one_device_take_and_give_memory_back_at_the_same_time) {
+  const auto work = [](int value) {
+    opencl::runtime rt(options());
+    for (int i = 0; i < 300; ++i) {
+      auto x = rt.make_buffer<int>(1 << 16);
+      rt.fill(x, value);
+      rt.submit("increment", read_write(x), increment_all);
+      EXPECT_EQ(rt.read(x.slice(1000, 1)).get(), std::vector<int>{value + 1});
+      x = {};
+      (void)rt.trim();
+    }
+  };
+  std::thread other([&] { work(1); });
+  work(100);
+  other.join();
 }
 
 // ---- Views.
@@ -296,7 +315,9 @@ TEST_F(opencl_backend, values_of_any_size_fill_a_buffer) {
 TEST_F(opencl_backend, with_shared_virtual_memory_views_have_addresses) {
   auto o = options();
   o.shared_virtual_memory = true;
-  if (opencl::device_for("").shared_virtual_memory == "none") GTEST_SKIP();
+  if (opencl::device_for("").shared_virtual_memory == "none") {
+    GTEST_SKIP() << "the device has no shared virtual memory";
+  }
   opencl::runtime rt(o);
   auto x = rt.make_buffer<int>(64, zeroed, "x");
   rt.submit("by address", read_write(x.slice(3, 5)), [](queue& on, const part<int>& some) {
@@ -405,7 +426,8 @@ TEST_F(opencl_backend, queues_buffers_and_events_of_the_program_take_part) {
   rt.synchronize();
   rt.wait_for(stream_id{4}, rt.backend().adopt(opened));
   const submission op = rt.submit(stream_id{4}, "held", read_write(y), increment_all);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  auto z = rt.make_buffer<int>(8, zeroed, "z");
+  rt.submit(stream_id{5}, "free", read_write(z), increment_all).wait();
   EXPECT_FALSE(op.is_over());
   opened.setStatus(CL_COMPLETE);
   op.wait();

@@ -66,12 +66,13 @@ class buffer_source final : public source {
     return nullptr;
   }
   void free(void* data, std::uint64_t bytes) noexcept override {
-    (void)munmap(data, bytes);
-    if (state_->is_orphaned()) return;
-    const cl_mem buffer = state_->device().find(data, bytes).buffer;
-    state_->device().remove(data, buffer);
-    state_->forget_views(data, bytes);
-    (void)clReleaseMemObject(buffer);
+    if (!state_->is_orphaned()) {
+      const cl_mem buffer = state_->device().find(data, bytes).buffer;
+      state_->device().remove(data, buffer);
+      state_->forget_views(data, bytes);
+      (void)clReleaseMemObject(buffer);
+    }
+    (void)munmap(data, bytes);  // last: another thread may get the address at once
   }
   [[nodiscard]] const char* name() const noexcept override { return "OpenCL device"; }
 };
@@ -189,11 +190,12 @@ class standing {
     state_->device().add(base_, bytes_, {.buffer = buffer_, .is_lent = reserved == 0});
   }
   ~standing() {
-    if (reserved_ != 0) (void)munmap(base_, reserved_);
-    if (state_->is_orphaned()) return;
-    state_->device().remove(base_, buffer_);
-    state_->forget_views(base_, bytes_);
-    (void)clReleaseMemObject(buffer_);
+    if (!state_->is_orphaned()) {
+      state_->device().remove(base_, buffer_);
+      state_->forget_views(base_, bytes_);
+      (void)clReleaseMemObject(buffer_);
+    }
+    if (reserved_ != 0) (void)munmap(base_, reserved_);  // last: another thread may get the address at once
   }
   standing(const standing&) = delete;
   standing& operator=(const standing&) = delete;
