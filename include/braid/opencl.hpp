@@ -347,9 +347,6 @@ class backend {
   using mover = opencl::mover;
   static constexpr const char* name = "opencl";
 
-  /// A wait costs the host no more than to ask whether there is a need for it.
-  static constexpr bool asks_as_dearly_as_it_waits = true;
-
   /// device, devices and shared_virtual_memory are looked at. Throws usage_error(no_device) where there is
   /// none.
   explicit backend(const runtime_options& options = {});
