@@ -63,7 +63,7 @@ class rig {
       arena_->retain();
       b->owner.store(arena_.get(), std::memory_order_release);
     }
-    b->past.write(++s.cursor, s.now, static_cast<lane_id>(lane));
+    b->past.write_all(++s.cursor, s.now, static_cast<lane_id>(lane));
     return b;
   }
   void give(block* b) { pool_->give(b); }

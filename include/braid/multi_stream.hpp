@@ -212,33 +212,43 @@ class multi_stream final : private detail::gate_keeper {
   using slot_type = detail::slot<B>;
   using locked = detail::scoped_lock<sync>;
 
-  enum class plainly : std::uint8_t { given, not_in_order, not_plain };
   struct tally {
     std::uint64_t same = 0;
     std::uint64_t known = 0;
-    std::uint64_t complete = 0;
   };
+  static void note(slot_type& s, const tally& seen) noexcept {
+    if (seen.same != 0) s.elided_same_stream += seen.same;
+    if (seen.known != 0) s.elided_known += seen.known;
+  }
 
   guard open(stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] guard open_slowly(stream_id id, op_label* label, std::span<const binding> bindings);
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
   [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
-  [[gnu::always_inline]] inline plainly give_plainly(slot_type& s, op_label* label,
-                                                     std::span<const binding> bindings) noexcept;
+  template <bool IsListed>
+  [[gnu::always_inline]] inline bool give_plainly(slot_type& s, op_label* label,
+                                                  std::span<const binding> bindings);
   [[gnu::noinline]] bool give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
-  void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
-  void add_need(slot_type& s, const detail::point& p, hazard why, std::uint32_t binding_index,
-                std::uint64_t resource_id);
-  void release_needs(slot_type& s) noexcept;
+  [[gnu::noinline]] bool give_back(slot_type& s, std::span<const binding> bindings, std::uint32_t taken,
+                                   std::uint32_t entered) noexcept;
+  [[gnu::noinline]] void align(slot_type& s, std::span<const binding> bindings);
+  [[gnu::noinline]] void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
+  void add_unless_complete(slot_type& s, const detail::point& p, hazard why, std::uint32_t binding_index,
+                           std::uint64_t resource_id);
   void enter(slot_type& s, const binding& b, op_label* label);
+  [[gnu::noinline]] void note_output(slot_type& s, detail::resource_state& r, op_label* label) noexcept;
   [[gnu::noinline]] bool take_back_readers(slot_type& s, std::span<const binding> bindings) noexcept;
   void commit_without_work(slot_type& s) noexcept;
   [[gnu::noinline]] void restamp_reader(slot_type& s, const binding& b) noexcept;
   void unlock_writes(slot_type& s) noexcept;
   [[gnu::noinline]] void finish(slot_type& s) noexcept;
   void commit(slot_type& s) noexcept;
+  const alignment& waits_of(slot_type& s) const {
+    if (s.has_waits && s.aligned.empty()) aligner_.describe(s.needs, s.plan, s.aligned);
+    return s.aligned;
+  }
   void commit_point(slot_type& s) noexcept;
 
   void retire_after(detail::retired object, stream_id after);
@@ -289,4 +299,5 @@ class multi_stream final : private detail::gate_keeper {
 
 }  // namespace braid
 
+#include "braid/detail/multi_stream_give.hpp"
 #include "braid/detail/multi_stream_impl.hpp"

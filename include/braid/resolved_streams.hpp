@@ -53,7 +53,7 @@ class [[nodiscard]] resolved_streams {
 
   /// Which origins the stream was made to wait for, at which cursor, for which resource and hazard. Valid as
   /// long as the guard.
-  [[nodiscard]] const alignment& waits() const noexcept { return slot_->aligned; }
+  [[nodiscard]] const alignment& waits() const { return engine_->waits_of(*slot_); }
 
  private:
   friend class multi_stream<B, Threading>;

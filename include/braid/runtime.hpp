@@ -456,16 +456,17 @@ class basic_runtime final : private detail::runtime_base {
   static void note_use(const binding&, detail::op_point) noexcept {}
   static void note_access(detail::buffer_core& core, byte_range range, access kind, detail::op_point op);
 
+  // `newest`: the order that the op comes after.
   template <class T, access Kind>
-  static void look_at_order(const detail::buffer_argument<T, Kind>& a) noexcept {
-    look_at_order_of(*a.core);
+  static void look_at_order(const detail::buffer_argument<T, Kind>& a, std::uint64_t& newest) noexcept {
+    look_at_order_of(*a.core, newest);
   }
   template <class T>
-  static void look_at_order(const detail::scratch_argument<T>&) noexcept {}
-  static void look_at_order(const binding&) noexcept {}
-  static void look_at_order_of(const detail::buffer_core& core) noexcept {
+  static void look_at_order(const detail::scratch_argument<T>&, std::uint64_t&) noexcept {}
+  static void look_at_order(const binding&, std::uint64_t&) noexcept {}
+  static void look_at_order_of(const detail::buffer_core& core, std::uint64_t& newest) noexcept {
     // relaxed: a lower bound is good enough
-    detail::last_order = std::max(detail::last_order, core.last_order.load(std::memory_order_relaxed));
+    newest = std::max(newest, core.last_order.load(std::memory_order_relaxed));
   }
 
   detail::block* memory_of(detail::buffer_core& core, detail::lane_id lane) {
@@ -503,8 +504,8 @@ class basic_runtime final : private detail::runtime_base {
     return static_cast<engine_type*>(engine)->lane_of(id);
   }
   template <class Body, class Pack>
-  detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body, Pack held,
-                          std::span<const binding> bound, bool is_named = false);
+  detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body,
+                          Pack&& held, std::span<const binding> bound, bool is_named = false);
 
   // Placement.
   [[nodiscard]] stream_id place(std::span<const detail::op_point> before);

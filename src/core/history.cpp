@@ -26,7 +26,7 @@ void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, st
   before_is = readers.empty() ? after_last(access::accumulate)
               : inherited     ? hazard::reuse
                               : hazard::write_after_read;
-  if (merged) put_newest(readers, last);
+  if (uncovered) put_newest(readers, last);
   point_set& comes_before = readers.empty() ? last : readers;
   before->clear();
   before->swap(comes_before);
@@ -34,7 +34,7 @@ void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, st
   readers.clear();
   is = content::accumulated;
   tag = wanted;
-  inherited = merged = false;
+  inherited = uncovered = false;
 }
 
 history::segment history::segment::split_off(std::uint64_t at) {
@@ -48,7 +48,7 @@ history::segment history::segment::split_off(std::uint64_t at) {
   tail.is = is;
   tail.before_is = before_is;
   tail.inherited = inherited;
-  tail.merged = merged;
+  tail.uncovered = uncovered;
   return tail;
 }
 
@@ -60,7 +60,7 @@ void history::segment::absorb(const segment& other) {
   is = is == content::untouched && other.is == content::untouched ? content::untouched : content::written;
   if (before) before->clear();
   inherited = inherited || other.inherited;
-  merged = true;
+  uncovered = true;
 }
 
 void history::split_at(std::uint64_t at) {
@@ -79,7 +79,7 @@ void history::segment::add(access kind, std::uint64_t cursor, stamp* by, lane_id
     is = content::written;
     if (before) before->clear();
   }
-  merged = true;  // neither did it wait for the others, nor they for it
+  uncovered = true;  // neither did it wait for the others, nor they for it
 }
 
 bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
@@ -121,6 +121,34 @@ void history::coarsen() {
   *many_ = std::move(fewer);
 }
 
+template <class Visit>
+void history::readers_at(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end,
+                         Visit visit) {
+  const auto look = [&](segment& s) {
+    point* p = s.begin < end && begin < s.end ? s.readers.find(lane) : nullptr;
+    if (p != nullptr && p->cursor == cursor) visit(s, *p);
+  };
+  if (!many_) return look(one_);
+  for (segment& s : *many_) look(s);
+}
+
+void history::restamp_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end,
+                             stamp* by) noexcept {
+  readers_at(lane, cursor, begin, end, [&](segment&, point& p) {
+    if (p.by == by) return;
+    by->retain();
+    std::exchange(p.by, by)->release();
+  });
+}
+
+void history::take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin,
+                               std::uint64_t end) noexcept {
+  readers_at(lane, cursor, begin, end, [&](segment& s, point& p) {
+    s.uncovered = true;
+    if (--p.cursor == 0) s.readers.erase(&p);
+  });
+}
+
 void history::hand_on() noexcept {
   const auto inherit = [](segment& s) {
     if (s.is != content::untouched || !s.readers.empty()) s.inherited = true;
@@ -136,13 +164,13 @@ void history::clear() noexcept {
   one_.readers.clear();
   if (one_.before) one_.before->clear();
   one_.is = content::untouched;
-  one_.inherited = one_.merged = false;
+  one_.inherited = one_.uncovered = false;
 }
 
 void history::fold() {
   const auto gather = [](const segment& s, point_set& into) {
     put_newest(into, s.readers);
-    if (s.readers.empty() || s.merged) put_newest(into, s.last);
+    if (s.readers.empty() || s.uncovered) put_newest(into, s.last);
   };
   if (many_) {
     segment all;
@@ -151,14 +179,14 @@ void history::fold() {
     one_ = std::move(all);
     many_.reset();
   } else if (!one_.readers.empty()) {
-    if (one_.merged) put_newest(one_.readers, one_.last);
+    if (one_.uncovered) put_newest(one_.readers, one_.last);
     one_.last.swap(one_.readers);
     one_.readers.clear();
   }
   if (one_.before) one_.before->clear();
   one_.is = one_.last.empty() ? content::untouched : content::written;
   one_.inherited = !one_.last.empty();
-  one_.merged = false;
+  one_.uncovered = false;
 }
 
 void history::join(const history& other) {

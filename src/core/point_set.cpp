@@ -5,8 +5,14 @@
 namespace braid::detail {
 
 std::uint32_t point_set::lower_bound(lane_id lane) const noexcept {
-  const point* at =
-      std::lower_bound(begin(), end(), lane, [](const point& p, lane_id wanted) { return p.lane < wanted; });
+  constexpr std::uint32_t few = 8;
+  const point* at = begin();
+  if (size_ <= few) {
+    for (const point* const last = end(); at != last && at->lane < lane; ++at) {
+    }
+  } else {
+    at = std::lower_bound(at, end(), lane, [](const point& p, lane_id wanted) { return p.lane < wanted; });
+  }
   return static_cast<std::uint32_t>(at - begin());
 }
 

@@ -4,7 +4,21 @@
 
 namespace braid::detail {
 
+bool buffer_core::is_part_written(byte_range r) {
+  if (r.size == 0) return true;
+  const std::lock_guard<spin_lock> held(lock);
+  for (const byte_range& w : written) {
+    if (w.offset <= r.offset && r.end() <= w.end()) return true;
+  }
+  return is_written.load(std::memory_order_relaxed);
+}
+
 void buffer_core::note_part_written(byte_range r) {
+  if (r.size == 0) return;
+  if (r.size == bytes) {
+    is_written.store(true, std::memory_order_release);  // pairs with is_range_written()
+    return;
+  }
   const std::lock_guard<spin_lock> held(lock);
   auto at =
       std::find_if(written.begin(), written.end(), [&](const byte_range& w) { return w.end() >= r.offset; });

@@ -91,6 +91,34 @@ TYPED_TEST(failing_backend, each_call_in_turn_and_every_conflict_stays_ordered) 
   }
 }
 
+// The reader that was not given did not come after the write: whoever comes after that reader's stream has to
+// wait for the write as well.
+TYPED_TEST(failing_backend, a_reader_that_could_not_wait_does_not_stand_for_the_write_before_it) {
+  for (std::uint64_t call = 0; call < 4; ++call) {
+    sim::device device;
+    multi_stream<TypeParam> engine{scenario<TypeParam>::backend_of(device), test::options()};
+    const resource x = resource::memory(64, "x");
+    const auto give = [&](std::uint64_t stream, access kind) {
+      auto op = engine.resolve(stream_id{stream}, {binding(x, kind)});
+      device.launch(op.current(), {.label = "op", .touches = {{0, 0, {0, 64}, kind, 0}}});
+    };
+    give(1, access::write);
+    test::give(engine, {2}, {});
+    device.fail_call(call);
+    try {
+      auto op = engine.resolve({2}, {read(x)});
+    } catch (const sim::call_failed&) {
+    }
+    device.fail_call(std::nullopt);
+    if (engine.stats().errors != 0) continue;  // it was the commit: the device does not know of that op
+    give(3, access::write);
+    EXPECT_EQ(engine.last_synced({3}, {1}), 1U) << "call " << call;
+    EXPECT_TRUE(
+        sim::check(device.log(), {.drop_each_wait = false, .trust_completion = false}).violations.empty())
+        << "call " << call;
+  }
+}
+
 TEST(failing_backend, waits_that_were_handed_over_before_the_failure_stay_known) {
   sim::device device;
   multi_stream<sim::backend> engine{device.backend(), test::options()};

@@ -50,7 +50,7 @@ class aligner {
 
   /// Makes `s` wait for all of its needs. If the backend throws, what was handed over stays known.
   void align(slot_type& s) {
-    group(s.needs, s.aligned, s.plan);
+    group(s.needs, s.plan);
     publish_at_exit published{*this, s, false};
     choose(s);
     s.elided_implied += remove_implied(s.plan);
@@ -74,9 +74,8 @@ class aligner {
 
   /// What align() would do. Nothing changes; no backend is called.
   alignment preview(std::vector<need> needs) const {
-    alignment a;
     std::vector<planned> plan;
-    group(needs, a, plan);
+    group(needs, plan);
     for (planned& p : plan) {
       if (is_foreign(p.n.lane)) continue;
       slot_type& origin = pool_.lane(p.n.lane);
@@ -84,15 +83,25 @@ class aligner {
         p.removed = true;
         continue;
       }
-      const locked lock(origin.list_lock);
-      find_mark(origin, p);
+      find(origin, p);
     }
     remove_implied(plan);
+    alignment a;
+    describe(needs, plan, a);
+    for (planned& p : plan) drop(p);
+    return a;
+  }
+
+  /// What was grouped and planned, in words.
+  void describe(const std::vector<need>& needs, const std::vector<planned>& plan, alignment& a) const {
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      const need& n = needs[i];
+      if (i > 0 && needs[i - 1].lane == n.lane && needs[i - 1].binding == n.binding) continue;  // older
+      a.shared.push_back({id_of(n), n.cursor, n.binding, n.resource, n.why});
+    }
     for (const planned& p : plan) {
       if (!p.removed) a.waits.push_back(describe(p));
-      drop(p);
     }
-    return a;
   }
 
   /// Records a mark for the slot's last op unless there is one.
@@ -186,17 +195,21 @@ class aligner {
     slot_type& s;
     bool learned;
     ~publish_at_exit() {
-      for (const planned& p : s.plan) drop(p);
+      for (planned& p : s.plan) drop(p);
       if (learned) self.publish(s);
     }
   };
 
-  static void drop(const planned& p) noexcept {
-    if (p.m != nullptr) {
-      if constexpr (Synchronised) p.m->release();
-    } else if (p.clock != nullptr) {
-      p.clock->release();
+  static void drop(planned& p) noexcept {
+    if constexpr (!points) {
+      if (p.m != nullptr) {
+        if constexpr (Synchronised) p.m->release();
+      } else if (p.clock != nullptr) {
+        p.clock->release();
+      }
     }
+    p.m = nullptr;
+    p.clock = nullptr;
   }
 
   void publish(slot_type& s) noexcept {
@@ -210,8 +223,8 @@ class aligner {
     }
   }
 
-  // One entry an origin, for its newest cursor; all reasons go to `a.shared`.
-  void group(std::vector<need>& needs, alignment& a, std::vector<planned>& plan) const {
+  // Sorts the needs; one entry an origin, for its newest cursor.
+  static void group(std::vector<need>& needs, std::vector<planned>& plan) {
     if (needs.size() > 1) {
       std::sort(needs.begin(), needs.end(), [](const need& x, const need& y) {
         if (x.lane != y.lane) return x.lane < y.lane;
@@ -219,20 +232,12 @@ class aligner {
         return x.cursor > y.cursor;
       });
     }
-    a.shared.clear();
-    a.waits.clear();
     plan.clear();
-    for (std::size_t i = 0; i < needs.size(); ++i) {
-      const need& n = needs[i];
-      const bool first_of_lane = i == 0 || needs[i - 1].lane != n.lane;
-      if (!first_of_lane && needs[i - 1].binding == n.binding) continue;  // older, of the same binding
-      const stream_id origin = id_of(n);
-      a.shared.push_back({origin, n.cursor, n.binding, n.resource, n.why});
-      if (first_of_lane) {
-        plan.push_back({.n = n, .origin = origin});
+    for (const need& n : needs) {
+      if (plan.empty() || plan.back().n.lane != n.lane) {
+        plan.push_back({.n = n});
       } else if (plan.back().n.cursor < n.cursor) {
         plan.back().n = n;
-        plan.back().origin = origin;
       }
     }
   }
@@ -245,22 +250,27 @@ class aligner {
     return origin.id_at(n.cursor);
   }
 
-  // Under the origin's list lock.
-  void find_mark(slot_type& origin, planned& p) const {
+  // What is to be waited for, and what that teaches. On points the needs hold their stamps.
+  void find(slot_type& origin, planned& p) const {
     if constexpr (points) {
       p.clock = p.n.by;
       p.reached = p.n.cursor;
-      p.clock->retain();
     } else {
-      p.m = origin.marks.covering(p.n.cursor);
-      if (p.m != nullptr) {
-        if constexpr (Synchronised) p.m->retain();
-        p.reached = p.m->cursor;
-      } else {
-        p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
-        p.clock = origin.now;
-        p.clock->retain();
-      }
+      const locked lock(origin.list_lock);
+      find_mark(origin, p);
+    }
+  }
+
+  // Under the origin's list lock.
+  void find_mark(slot_type& origin, planned& p) const {
+    p.m = origin.marks.covering(p.n.cursor);
+    if (p.m != nullptr) {
+      if constexpr (Synchronised) p.m->retain();
+      p.reached = p.m->cursor;
+    } else {
+      p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
+      p.clock = origin.now;
+      p.clock->retain();
     }
   }
 
@@ -268,35 +278,42 @@ class aligner {
     for (planned& p : s.plan) {
       if (is_foreign(p.n.lane)) continue;
       slot_type& origin = pool_.lane(p.n.lane);
-      if (!deterministic_ &&
-          (points ? is_known_complete(origin, p.n.cursor) : origin.is_complete(p.n.cursor))) {
+      if (is_over_already(s, origin, p)) {
         p.removed = true;
         ++s.elided_complete;
-        continue;
-      }
-      bool ask = false;
-      {
-        const locked lock(origin.list_lock);
-        find_mark(origin, p);
-        if constexpr (!requires { B::asks_as_dearly_as_it_waits; }) {
-          ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
-        }
-      }
-      if (ask && is_mark_complete(s, *p.m)) {
-        p.removed = true;
-        ++s.elided_complete;
-      } else if (ask) {
-        const locked lock(origin.list_lock);
-        origin.pending_from = p.m->cursor;
-        origin.patience = 8;
       }
     }
-    if (deterministic_ || s.plan.size() < 2) return;
+    if (points || deterministic_ || s.plan.size() < 2) return;
     // An answer about one origin may have told of others before it in the plan.
     for (planned& p : s.plan) {
       if (p.removed || is_foreign(p.n.lane) || !pool_.lane(p.n.lane).is_complete(p.n.cursor)) continue;
       p.removed = true;
       ++s.elided_complete;
+    }
+  }
+
+  // Else finds what is to be waited for.
+  bool is_over_already(slot_type& s, slot_type& origin, planned& p) {
+    if (!deterministic_ &&
+        (points ? is_known_complete(origin, p.n.cursor) : origin.is_complete(p.n.cursor))) {
+      return true;
+    }
+    if constexpr (points || requires { B::asks_as_dearly_as_it_waits; }) {
+      find(origin, p);
+      return false;
+    } else {
+      bool ask = false;
+      {
+        const locked lock(origin.list_lock);
+        find_mark(origin, p);
+        ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
+      }
+      if (!ask) return false;
+      if (is_mark_complete(s, *p.m)) return true;
+      const locked lock(origin.list_lock);
+      origin.pending_from = p.m->cursor;
+      origin.patience = 8;
+      return false;
     }
   }
 
@@ -402,7 +419,6 @@ class aligner {
     ++s.waits[static_cast<unsigned>(p.n.why)];
     if (forgotten) ++s.forgotten;
     s.excess += p.reached - p.n.cursor;
-    s.aligned.waits.push_back(describe(p));
     if (log_.is_enabled(log_area::streaming)) [[unlikely]]
       log_wait(s, p);
   }
@@ -443,8 +459,8 @@ class aligner {
     event.emplace(backend_.flush(stream));
   }
 
-  [[nodiscard]] static stream_wait describe(const planned& p) noexcept {
-    return {p.origin, p.n.cursor, p.reached, p.n.binding, p.n.resource, p.n.why};
+  [[nodiscard]] stream_wait describe(const planned& p) const {
+    return {id_of(p.n), p.n.cursor, p.reached, p.n.binding, p.n.resource, p.n.why};
   }
 
   void log_wait(slot_type& s, const planned& p) {

@@ -38,21 +38,12 @@ struct buffer_core {
   std::string name;
 
   /// Whether all of the range was written by some op.
-  [[nodiscard]] bool is_range_written(byte_range r) {
-    if (is_written.load(std::memory_order_acquire) || r.size == 0) return true;  // pairs with note_written()
-    const std::lock_guard<spin_lock> held(lock);
-    for (const byte_range& w : written) {
-      if (w.offset <= r.offset && r.end() <= w.end()) return true;
-    }
-    return is_written.load(std::memory_order_relaxed);
+  [[nodiscard, gnu::always_inline]] bool is_range_written(byte_range r) {
+    return is_written.load(std::memory_order_acquire) || is_part_written(r);  // pairs with note_written()
   }
-  void note_written(byte_range r) {
-    if (is_written.load(std::memory_order_relaxed) || r.size == 0) return;
-    if (r.size == bytes) {
-      is_written.store(true, std::memory_order_release);  // pairs with is_range_written()
-      return;
-    }
-    note_part_written(r);
+  [[gnu::always_inline]] void note_written(byte_range r) {
+    if (!is_written.load(std::memory_order_relaxed)) [[unlikely]]
+      note_part_written(r);
   }
 
   /// Calls `visit(byte_range)` for each part that was written.
@@ -64,6 +55,7 @@ struct buffer_core {
   }
 
  private:
+  [[nodiscard]] bool is_part_written(byte_range r);
   void note_part_written(byte_range r);
 };
 

@@ -53,26 +53,24 @@ class history {
                           [&](segment& s) { s.apply(kind, tag, cursor, by, lane); });
   }
 
-  // What most ops meet, a resource bound as a whole with one writer and at most one reader, without memory
-  // and without exceptions. `known(const point&)` says whether the op comes after the point anyway.
-
-  /// Enters a reader of the whole if it has to wait for nobody. False: nothing changed, go the long way.
+  // What most ops meet, a resource bound as a whole whose history is in one piece: without a look at what
+  // such a history has not. `known(const point&)` says whether the op comes after the point anyway.
+  [[nodiscard]] bool is_in_one_piece() const noexcept { return !many_; }
+  /// Whether a reader of the whole has to wait for nobody. False: needs() tells.
   template <class Known>
-  [[gnu::always_inline]] bool try_read(std::uint64_t cursor, stamp* by, lane_id lane, Known known) noexcept {
-    if (many_ || one_.last.size() > 1) [[unlikely]]
-      return false;
-    if (one_.last.size() == 1 && !known(one_.last.front())) return false;
-    return one_.readers.try_put(cursor, by, lane);
+  [[nodiscard, gnu::always_inline]] bool is_free_to_read(Known known) const noexcept {
+    return one_.last.empty() || (one_.last.size() == 1 && known(one_.last.front()));
   }
-  /// Whether a writer of the whole has to wait for nobody and write() may enter it. False: go the long way.
+  /// Whether a writer of the whole has to wait for nobody. False: needs() tells.
   template <class Known>
   [[nodiscard, gnu::always_inline]] bool is_free_to_write(Known known) const noexcept {
-    if (many_ || one_.last.size() > 1 || one_.readers.size() > 1 || one_.merged) [[unlikely]]
-      return false;
     const point_set& newest = one_.readers.empty() ? one_.last : one_.readers;
-    return newest.empty() || known(newest.front());
+    return newest.empty() || (newest.size() == 1 && !one_.uncovered && known(newest.front()));
   }
-  [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+  [[gnu::always_inline]] void read_all(std::uint64_t cursor, stamp* by, lane_id lane) {
+    one_.read(cursor, by, lane);
+  }
+  [[gnu::always_inline]] void write_all(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
     one_.write(cursor, by, lane);
   }
 
@@ -82,16 +80,12 @@ class history {
     return apply_to_range(begin, end, false, [&](segment& s) { s.add(kind, cursor, by, lane); });
   }
 
-  /// Calls `visit(point&)` for the readers of `lane` in [begin, end); a visit that returns true erases it.
-  template <class Visit>
-  void readers_of(lane_id lane, std::uint64_t begin, std::uint64_t end, Visit&& visit) {
-    const auto look = [&](segment& s) {
-      point* p = s.begin < end && begin < s.end ? s.readers.find(lane) : nullptr;
-      if (p != nullptr && visit(*p)) s.readers.erase(p);
-    };
-    if (!many_) return look(one_);
-    for (segment& s : *many_) look(s);
-  }
+  /// The op at `cursor`, a reader in [begin, end), gets the stamp that it runs with.
+  void restamp_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end,
+                      stamp* by) noexcept;
+  /// The op at `cursor` was entered as a reader in [begin, end) and is not given after all: the op before it,
+  /// which was, takes its place, and did not wait for what the reader would have waited for.
+  void take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end) noexcept;
 
   /// Calls `visit(const point&)` for each reader in [begin, end).
   template <class Visit>
@@ -155,7 +149,7 @@ class history {
     content is = content::untouched;
     hazard before_is = hazard::read_after_write;
     bool inherited = false;  // `last` and `readers` are of a previous owner
-    bool merged = false;     // made of several segments: readers need not cover `last`
+    bool uncovered = false;  // readers need not have waited for `last`
     point_set last;
     point_set readers;
     std::uint64_t begin = 0;
@@ -163,7 +157,7 @@ class history {
     std::unique_ptr<point_set> before;  // of an open accumulate group; kept for the next group
 
     [[nodiscard]] bool is_open_group(std::uint32_t wanted) const noexcept {
-      return is == content::accumulated && tag == wanted && readers.empty() && !merged && !inherited;
+      return is == content::accumulated && tag == wanted && readers.empty() && !uncovered && !inherited;
     }
 
     template <class Need>
@@ -178,21 +172,21 @@ class history {
       }
       if (!readers.empty()) {
         for (const point& p : readers) need(p, inherited ? hazard::reuse : hazard::write_after_read);
-        if (!merged) return;
+        if (!uncovered) return;
       }
       for (const point& p : last) need(p, after_last(kind));
     }
 
     void apply(access kind, std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {
-      if (kind == access::read) {
-        if (!readers.try_put(cursor, by, lane)) readers.put(cursor, by, lane);
-        return;
+      switch (kind) {
+        case access::read: return read(cursor, by, lane);
+        case access::accumulate: return accumulate(wanted, cursor, by, lane);
+        case access::write:
+        case access::read_write: return write(cursor, by, lane);
       }
-      if (kind == access::accumulate) {
-        accumulate(wanted, cursor, by, lane);
-        return;
-      }
-      write(cursor, by, lane);
+    }
+    [[gnu::always_inline]] void read(std::uint64_t cursor, stamp* by, lane_id lane) {
+      if (!readers.try_put(cursor, by, lane)) readers.put(cursor, by, lane);
     }
     [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) {
       last.set(cursor, by, lane);
@@ -200,7 +194,7 @@ class history {
       if (is == content::accumulated) [[unlikely]]
         before->clear();
       is = content::written;
-      inherited = merged = false;
+      inherited = uncovered = false;
     }
 
     [[nodiscard]] hazard after_last(access kind) const noexcept {
@@ -214,6 +208,9 @@ class history {
     void absorb(const segment& other);
   };
 
+  /// Calls `visit(segment&, point&)` where the newest reader of `lane` in [begin, end) is the op at `cursor`.
+  template <class Visit>
+  void readers_at(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end, Visit visit);
   template <class Need>
   [[gnu::noinline]] void needs_of_many(access kind, std::uint32_t tag, byte_range range, Need& need) const {
     auto s = std::partition_point(many_->begin(), many_->end(),

@@ -59,30 +59,43 @@ class op_locks {
     s.use_count = static_cast<std::uint32_t>(bindings.size());
   }
 
-  // The short way, for the first use of a resource: one that has a next owner, or that somebody waits for, is
-  // left to the long way.
-  [[gnu::always_inline]] static bool try_lock_to_read(resource_state& r) noexcept {
+  // The short way, for resources that are bound as a whole, not to accumulate, and once each.
+
+  /// Of one binding.
+  [[nodiscard, gnu::always_inline]] bool is_plain(const binding& b) const noexcept {
+    return b.whole && b.kind != access::accumulate &&
+           b.state->owner.load(std::memory_order_acquire) == &arena_;  // pairs with own()
+  }
+  /// Lists the uses in `s`, sorted. False if a resource comes twice. Takes no lock.
+  static bool list_plainly(slot_type& s, std::span<const binding> bindings) noexcept {
+    use* const uses = s.use_list.get();
+    for (std::uint32_t i = 0; i < bindings.size(); ++i) {
+      const binding& b = bindings[i];
+      std::uint32_t at = i;
+      for (; at > 0 && uses[at - 1].state > b.state; --at) uses[at] = uses[at - 1];
+      if (at > 0 && uses[at - 1].state == b.state) return false;
+      uses[at] = {b.state, i, b.kind != access::read};
+    }
+    return true;
+  }
+  /// Waits for writers and holds the resource. False, holding nothing: it has a next owner, or its history is
+  /// in pieces.
+  [[gnu::always_inline]] static bool lock_plain_to_read(resource_state& r) noexcept {
     if constexpr (Synchronised) {
       if (r.writers_waiting.load(std::memory_order_relaxed) != 0) [[unlikely]]
-        return false;
+        let_writers_pass(r);
       r.lock.lock();
-      if (!r.handed_on) [[likely]]
-        return true;
-      r.lock.unlock();
-      return false;
     }
-    return !r.handed_on;
+    return keep_plain(r);
   }
-  [[gnu::always_inline]] bool try_lock_to_write(const slot_type& s, resource_state& r) const noexcept {
+  /// Likewise, and waits until each reader was handed over.
+  [[gnu::always_inline]] bool lock_plain_to_write(const slot_type& s, resource_state& r) const noexcept {
     if constexpr (Synchronised) {
       r.lock.lock();
-      const bool free = !r.past.has_readers() || is_free_of_readers(s, r);
-      if (!r.handed_on && free) [[likely]]
-        return true;
-      r.lock.unlock();
-      return false;
+      if (r.past.has_readers() && !is_free_of_readers(s, r)) [[unlikely]]
+        wait_for_readers(s, r);
     }
-    return !r.handed_on;
+    return keep_plain(r);
   }
 
   /// Takes the resource of a use: for the moment if the op only reads it. One that the op writes is locked
@@ -91,7 +104,8 @@ class op_locks {
     const use& u = s.use_list[i];
     if constexpr (Synchronised) {
       if (!u.exclusive) {
-        let_writers_pass(s, i);
+        // With a second use of the resource the op is among the readers that the writers wait for.
+        if (is_first(s, i)) let_writers_pass(*u.state);
         u.state->lock.lock();
       } else if (is_first(s, i)) {
         u.state->lock.lock();
@@ -143,12 +157,17 @@ class op_locks {
     }
   }
 
-  // Keeps writers from starving; orders nothing. With a second use of the resource the op is among the
-  // readers that the writers wait for: it goes on.
-  static void let_writers_pass(const slot_type& s, std::size_t i) noexcept {
+  [[gnu::always_inline]] static bool keep_plain(resource_state& r) noexcept {
+    if (!r.handed_on && r.past.is_in_one_piece()) [[likely]]
+      return true;
+    if constexpr (Synchronised) r.lock.unlock();
+    return false;
+  }
+
+  // Keeps writers from starving; orders nothing.
+  [[gnu::noinline]] static void let_writers_pass(const resource_state& r) noexcept {
     backoff wait;
-    while (is_first(s, i) && s.use_list[i].state->writers_waiting.load(std::memory_order_relaxed) != 0)
-      wait.pause();
+    while (r.writers_waiting.load(std::memory_order_relaxed) != 0) wait.pause();
   }
 
   // Whether each reader was handed over. Under the resource's lock.

@@ -118,7 +118,7 @@ auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_
   // The op uses the stage, so that the stage keeps the op in its history and nobody uses it before.
   stage_handle stage(take_stage(lane, bytes), {staging_.get()});
   prepare(stage->data);
-  look_at_order(a);
+  look_at_order(a, detail::last_order);
   scratch_blocks<0> none{*this};
   const auto held = hold(none, lane, a);
   using stage_type = detail::element_of<StageKind, std::remove_const_t<T>>;
@@ -336,8 +336,8 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, const buffer_sli
   add_points(target, end);
   const stream_id id = place({before, end});
   const detail::lane_id lane = engine_->lane_of(id);
-  look_at_order(source);
-  look_at_order(target);
+  look_at_order(source, detail::last_order);
+  look_at_order(target, detail::last_order);
   const auto sink = hold(none, lane, target);
   const binding reads = bind(source, held);
   const binding writes = bind(target, sink);

@@ -419,7 +419,9 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     id = place({before, end});
   }
   const detail::lane_id lane = engine_->lane_of(id);
-  (look_at_order(args), ...);
+  std::uint64_t newest = detail::last_order;
+  (look_at_order(args, newest), ...);
+  detail::last_order = newest;
   scratch_blocks<(std::size_t{is_scratch<Args>::value} + ... + 0)> blocks{*this};
   detail::held_pack<decltype(hold(blocks, lane, args))...> held{{hold(blocks, lane, args)...}};
   const auto bound = std::apply(
@@ -447,7 +449,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
   std::vector<binding> bound;
   for (const auto& item : list.items_) {
     detail::block* memory = memory_of(*item.handle.get(), lane);
-    look_at_order_of(*item.handle.get());
+    look_at_order_of(*item.handle.get(), detail::last_order);
     held.all.push_back(
         {memory, memory->data, item.range.offset, item.range.end(), item.kind, item.tag, false});
     held.views.emplace_back(memory->data + item.range.offset, item.range.size);
@@ -463,7 +465,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
 template <runtime_backend B>
 template <class Body, class Pack>
 detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
-                                          Body&& body, Pack held, std::span<const binding> bound,
+                                          Body&& body, Pack&& held, std::span<const binding> bound,
                                           bool is_named) {
   const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
   if constexpr (requires {
@@ -482,10 +484,10 @@ detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, st
     detail::trace_op({trace_number(), lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
                      guard.waits().waits, &lane_in, engine_.get());
   }
-  using frame = detail::op_frame<std::decay_t<Body>, Pack>;
+  using frame = detail::op_frame<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
   engine_->backend().launch(guard.current(), guard.cursor(),
                             frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
-                                  std::move(held), std::forward<Body>(body)});
+                                  std::forward<Pack>(held), std::forward<Body>(body)});
   return detail::op_point(lane, guard.cursor());
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "braid/alignment.hpp"
@@ -46,9 +47,8 @@ struct need {
 template <class B>
 struct planned_wait {
   need n;
-  stream_id origin;
   mark<B>* m = nullptr;    // held; null: to be recorded, or a point, or foreign
-  stamp* clock = nullptr;  // held where m is null: what waiting for it will teach at least
+  stamp* clock = nullptr;  // where m is null: what waiting for it will teach at least
   std::uint64_t reached = 0;
   bool removed = false;
 };
@@ -89,13 +89,12 @@ struct slot final : open_op {
   std::unique_ptr<use[]> use_list;  // the op's resources, in address order
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
-  std::vector<binding> sorted;
-  std::vector<need> needs;
-  std::vector<planned_wait<B>> plan;
+  std::vector<need> needs;            // of the op that is being given, or was last given with waits
+  std::vector<planned_wait<B>> plan;  // likewise
   std::vector<const typename B::event*> awaited;  // of the plan, where a backend waits at once
-  alignment aligned;
-  bool aligned_is_stale = false;     // of an op before this one
-  std::uint64_t admitted_bytes = 0;  // where the work in flight is limited
+  bool has_waits = false;                         // `needs` and `plan` are of the last op
+  alignment aligned;                              // the same in words, if somebody asked
+  std::uint64_t admitted_bytes = 0;               // where the work in flight is limited
   std::vector<retired> retiring;
   std::vector<resource_state*> orphans;
 
@@ -141,16 +140,20 @@ struct slot final : open_op {
   }
 
   [[nodiscard]] std::span<const use> all_uses() const noexcept { return {use_list.get(), use_count}; }
-  /// A copy of the bindings in the order of their resources' addresses.
-  [[nodiscard]] std::span<const binding> in_order(std::span<const binding> bindings) {
-    sorted.assign(bindings.begin(), bindings.end());
-    for (std::size_t i = 1; i < sorted.size(); ++i) {  // few
-      const binding each = sorted[i];
-      std::size_t at = i;
-      for (; at > 0 && sorted[at - 1].state > each.state; --at) sorted[at] = sorted[at - 1];
-      sorted[at] = each;
+  /// The needs' stamps are not looked at any more.
+  void release_needs() noexcept {
+    if constexpr (point_backend<B>) {
+      for (need& n : needs) {
+        if (stamp* held = std::exchange(n.by, nullptr)) held->release();
+      }
     }
-    return sorted;
+  }
+  void forget_waits() noexcept {
+    needs.clear();
+    plan.clear();
+    aligned.shared.clear();
+    aligned.waits.clear();
+    has_waits = false;
   }
   /// Room for `count` uses; none are listed yet.
   [[nodiscard]] use* room_for_uses(std::size_t count) {

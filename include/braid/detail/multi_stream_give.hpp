@@ -1,0 +1,368 @@
+#pragma once
+
+// How multi_stream gives an op: from its bindings to the guard, and from the guard to the commit; part of
+// multi_stream.hpp.
+
+#include "braid/multi_stream.hpp"
+
+namespace braid {
+
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::open(stream_id id, op_label* label, std::span<const binding> bindings) -> guard {
+  slot_type* s = pool_.find_plain(id);
+  if (s == nullptr || is_special_.load(std::memory_order_relaxed) || detail::innermost_open_op != nullptr)
+      [[unlikely]] {
+    return open_slowly(id, label, bindings);
+  }
+  return open_on(*s, id, label, bindings);
+}
+
+// A stream is made, or the work in flight is limited, or the engine is closed, or a guard is open.
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::open_slowly(stream_id id, op_label* label, std::span<const binding> bindings)
+    -> guard {
+  expect_outside_guards("resolve()");
+  if (closed_.load(std::memory_order_acquire)) throw_closed();
+  if (!in_flight_) return open_on(slot_of(id), id, label, bindings);
+  const std::uint64_t bytes = admit(bindings);
+  try {
+    guard op = open_on(slot_of(id), id, label, bindings);
+    op.slot_->admitted_bytes = bytes;
+    op.slot_->has_afterwork = true;
+    return op;
+  } catch (...) {
+    in_flight_->abandon(bytes);
+    throw;
+  }
+}
+
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::open_on(slot_type& s, stream_id id, op_label* label,
+                                 std::span<const binding> bindings) -> guard {
+  if constexpr (sync) s.lock.lock();
+  try {
+    s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // written under the slot's lock only
+    if (s.last_id != id || s.mark_wanted) [[unlikely]]
+      prepare(s, id);
+    give(s, label, bindings);
+  } catch (...) {
+    s.cursor = s.committed.load(std::memory_order_relaxed);
+    s.use_count = 0;
+    if constexpr (sync) s.lock.unlock();
+    throw;
+  }
+  s.outer = detail::innermost_open_op;
+  detail::innermost_open_op = &s;
+  return guard(this, &s);
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::prepare(slot_type& s, stream_id id) {
+  if (s.last_id != id) {
+    const locked lock(s.list_lock);
+    s.enter_id(s.cursor, id);
+    s.last_id = id;
+  }
+  if (s.mark_wanted) {
+    aligner_.record_early(s);
+    s.mark_wanted = false;
+  }
+}
+
+// Readers are entered at once, with what the slot knows so far, and their resources are unlocked: what keeps
+// writers off from then on is that the op is not committed. So no reader holds a lock while it waits for
+// another one, nor while the backend is called. Writers are entered, and unlocked, at the end.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  if (s.has_waits) [[unlikely]]
+    s.forget_waits();
+  bool is_plain = bindings.size() <= s.use_capacity;
+  bool is_in_order = true;
+  const detail::resource_state* previous = nullptr;
+  for (const binding& b : bindings) {
+    is_plain = is_plain && locks_.is_plain(b);
+    is_in_order = is_in_order && previous < b.state;
+    previous = b.state;
+  }
+  if (is_plain) [[likely]] {
+    if (is_in_order ? give_plainly<false>(s, label, bindings) : give_in_order(s, label, bindings)) return;
+  }
+  give_at_length(s, label, bindings);
+}
+
+// The short way, for bindings that are all plain and each of another resource, in the order of their
+// addresses or listed so. False if a resource has a next owner, or a history in pieces: then nothing is held
+// or entered, and the op is still to be given.
+template <event_stream_backend B, class T>
+template <bool IsListed>
+bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  const auto count = static_cast<std::uint32_t>(bindings.size());
+  const detail::lane_id own = s.lane;
+  const std::uint64_t cursor = s.cursor;
+  const detail::clock& clock = s.known;
+  auto* const uses = s.use_list.get();
+  tally seen;
+  std::uint32_t writes = 0;
+  std::uint32_t i = 0;
+  bool wants_mark = false;
+  try {
+    for (; i < count; ++i) {
+      const std::uint32_t at = IsListed ? uses[i].binding : i;
+      const binding& b = bindings[at];
+      if constexpr (!IsListed) uses[i] = {b.state, i, b.kind != access::read};
+      detail::resource_state& r = *b.state;
+      const auto is_known = [&](const detail::point& p) __attribute__((always_inline)) {
+        if (p.lane == own) {
+          ++seen.same;
+          return true;
+        }
+        if ((!points && r.crossed == 0) || !clock.covers(p.lane, p.cursor)) return false;
+        ++seen.known;
+        return true;
+      };
+      if (b.kind == access::read) {
+        if (!locks_.lock_plain_to_read(r)) [[unlikely]]
+          break;
+        if (!r.past.is_free_to_read(is_known)) collect(s, b, at, seen);
+        r.past.read_all(cursor, points ? s.now : s.name, own);
+        if constexpr (!points) wants_mark = wants_mark || r.score != 0;
+        if constexpr (sync) r.lock.unlock();
+      } else {
+        if (!locks_.lock_plain_to_write(s, r)) [[unlikely]]
+          break;
+        if (!r.past.is_free_to_write(is_known)) collect(s, b, at, seen);
+        ++writes;
+      }
+    }
+    s.use_count = i;
+    if (i < count) [[unlikely]] {
+      (void)give_back(s, bindings, i, i);
+      return false;
+    }
+    note(s, seen);
+    if (!s.needs.empty()) [[unlikely]]
+      align(s, bindings);
+  } catch (...) {
+    if (!give_back(s, bindings, std::min(i + 1, count), i)) commit_without_work(s);
+    throw;
+  }
+  if (writes != 0) {
+    for (i = 0; i < count; ++i) {
+      if (!uses[i].exclusive) continue;
+      detail::resource_state& r = *uses[i].state;
+      r.past.write_all(cursor, points ? s.now : s.name, own);
+      if constexpr (!points) {
+        if (r.is_quiet() && (label == nullptr || !label->is_likely_shared())) [[likely]] {
+          r.writer = label;
+        } else {
+          note_output(s, r, label);
+        }
+      }
+    }
+  }
+  if constexpr (!points) {
+    if (marks_ == mark_policy::learned ? wants_mark : marks_ == mark_policy::eager && count != 0)
+      s.mark_wanted = true;
+  }
+  return true;
+}
+
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  return locks_.list_plainly(s, bindings) && give_plainly<true>(s, label, bindings);
+}
+
+// The long way: any binding.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  const std::uint32_t count = static_cast<std::uint32_t>(bindings.size());
+  std::uint32_t locked_uses = 0;  // taken at least for a moment
+  std::uint32_t entered = 0;      // those that the op only reads are in their histories, and unlocked
+  tally seen;
+  try {
+    locks_.list(s, bindings);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto& use = s.use_list[i];
+      const binding& b = bindings[use.binding];
+      locks_.lock(s, i);
+      locked_uses = i + 1;
+      collect(s, b, use.binding, seen);
+      if (!use.exclusive) {
+        enter(s, b, label);
+        locks_.unlock(s, i);
+      }
+      entered = i + 1;
+    }
+    note(s, seen);
+    if (!s.needs.empty()) align(s, bindings);
+  } catch (...) {
+    if (!give_back(s, bindings, locked_uses, entered)) commit_without_work(s);
+    throw;
+  }
+  try {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto& use = s.use_list[i];
+      if (use.exclusive) enter(s, bindings[use.binding], label);
+    }
+  } catch (...) {
+    commit_without_work(s);  // memory ran out
+    unlock_writes(s);
+    throw;
+  }
+}
+
+// The first uses were taken, and all but what comes after the first `entered` are in their histories: that is
+// undone. False if a history cannot be reached any more.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_back(slot_type& s, std::span<const binding> bindings, std::uint32_t taken,
+                                   std::uint32_t entered) noexcept {
+  s.release_needs();
+  s.forget_waits();
+  for (std::uint32_t i = 0; i < taken; ++i) {
+    if (s.use_list[i].exclusive || i >= entered) locks_.unlock(s, i);
+  }
+  return take_back_readers(s, bindings);
+}
+
+// Makes the stream wait for what the op needs.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::align(slot_type& s, std::span<const binding> bindings) {
+  s.has_waits = true;
+  aligner_.align(s);
+  s.release_needs();
+  if constexpr (points) {
+    for (std::uint32_t i = 0; i < s.use_count; ++i) {
+      if (!s.use_list[i].exclusive) restamp_reader(s, bindings[s.use_list[i].binding]);
+    }
+  }
+}
+
+// What the binding needs and the slot does not know.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen) {
+  detail::resource_state& r = *b.state;
+  r.past.needs(b.kind, b.tag, b.range, b.whole, [&](const detail::point& p, hazard why) {
+    if (p.lane == s.lane) {
+      ++seen.same;
+      return;
+    }
+    if constexpr (!points) r.note_crossed();
+    if (s.known.covers(p.lane, p.cursor)) [[likely]] {
+      ++seen.known;
+      return;
+    }
+    add_unless_complete(s, p, why, index, r.id);
+  });
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::add_unless_complete(slot_type& s, const detail::point& p, hazard why,
+                                             std::uint32_t binding_index, std::uint64_t resource_id) {
+  if (!deterministic_ && !detail::is_foreign(p.lane) && pool_.lane(p.lane).is_complete(p.cursor)) {
+    ++s.elided_complete;
+    return;
+  }
+  s.needs.push_back({p.lane, why, binding_index, p.cursor, resource_id, p.by});
+  if constexpr (points) p.by->retain();  // the stamps of events' points are never counted
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::enter(slot_type& s, const binding& b, op_label* label) {
+  detail::resource_state& r = *b.state;
+  if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, points ? s.now : s.name, s.lane)) [[unlikely]] {
+    ++s.coarsened;
+  }
+  if constexpr (points) return;
+  if (b.kind != access::read) note_output(s, r, label);
+  if (marks_ == mark_policy::learned) {
+    s.mark_wanted = s.mark_wanted || r.score > 0;
+  } else {
+    s.mark_wanted = marks_ == mark_policy::eager;
+  }
+}
+
+// Learns from what became of the last output in this resource whether this one wants a mark.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::note_output(slot_type& s, detail::resource_state& r, op_label* label) noexcept {
+  // What became of the last such output here tells more than what became of others elsewhere.
+  const bool was_private = r.writer == label && r.crossed == 0;
+  r.note_written(label);
+  if (marks_ != mark_policy::learned) return;
+  const bool is_shared = label != nullptr && label->is_likely_shared() && !was_private;
+  s.mark_wanted = s.mark_wanted || r.score > 0 || is_shared;
+}
+
+// The op's entries become the op before it, which has been handed over. False if one has gone to a next
+// owner.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::take_back_readers(slot_type& s, std::span<const binding> bindings) noexcept {
+  bool reached_all = true;
+  for (const binding& b : bindings) {
+    if (b.kind != access::read || b.state == nullptr) continue;
+    const locked lock(b.state->lock);
+    b.state->past.take_back_reader(s.lane, s.cursor, b.range.offset, b.range.end());
+    reached_all = reached_all && !b.state->handed_on;
+  }
+  return reached_all;
+}
+
+// The op is not given, but histories name it and cannot be reached: it stays, as one without work, so that
+// nobody who meets it waits for ever.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::commit_without_work(slot_type& s) noexcept {
+  commit_point(s);
+  s.committed.store(s.cursor, std::memory_order_release);  // as in commit()
+}
+
+// A reader that waited gets the stamp that it runs with. Ignores writers_waiting: they wait for this op.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::restamp_reader(slot_type& s, const binding& b) noexcept {
+  const locked lock(b.state->lock);
+  b.state->past.restamp_reader(s.lane, s.cursor, b.range.offset, b.range.end(), s.now);
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::commit_point(slot_type& s) noexcept {
+  if constexpr (detail::commits_points<B>) {
+    try {
+      backend_.commit_point(s.stream, s.cursor);
+    } catch (const std::exception& e) {
+      log_error(e.what());
+    }
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::unlock_writes(slot_type& s) noexcept {
+  if constexpr (sync) {
+    for (std::size_t i = 0; i < s.use_count; ++i) {
+      if (s.use_list[i].exclusive) locks_.unlock(s, i);
+    }
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::commit(slot_type& s) noexcept {
+  commit_point(s);
+  // release: whoever sees the cursor sees the body handed over; pairs with every acquire of `committed`
+  s.committed.store(s.cursor, std::memory_order_release);
+  detail::innermost_open_op = s.outer;
+  unlock_writes(s);
+  if (s.has_afterwork) [[unlikely]]
+    finish(s);
+  if constexpr (sync) s.lock.unlock();
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::finish(slot_type& s) noexcept {
+  s.has_afterwork = false;
+  s.use_count = 0;
+  for (detail::retired& object : s.retiring) retire_on(s, std::move(object));
+  s.retired_objects += s.retiring.size();
+  s.retiring.clear();
+  if (in_flight_) in_flight_->add(detail::in_flight::op{s.lane, s.cursor, s.admitted_bytes});
+  for (detail::resource_state* state : s.orphans) detail::dispose(state);
+  s.orphans.clear();
+}
+
+}  // namespace braid
