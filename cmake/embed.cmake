@@ -29,6 +29,7 @@ function(braid_embed target)
     add_custom_command(OUTPUT ${output}
       COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DOUTPUT=${output} -P ${BRAID_EMBED_SCRIPT}
       DEPENDS ${input} ${BRAID_EMBED_SCRIPT} COMMENT "Embedding ${name}" VERBATIM)
+    set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # made by the build
     target_sources(${target} PRIVATE ${output})
   endforeach()
 endfunction()

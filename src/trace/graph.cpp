@@ -12,7 +12,7 @@ namespace braid::trace {
 
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string quoted_for_dot(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -36,10 +36,11 @@ void write_graph(std::ostream& out, const trace& t) {
       "  edge [fontname=sans, fontsize=9];\n");
   for (std::size_t s = 0; s < t.streams.size(); ++s) {
     fmt::print(out, "  subgraph cluster_{} {{\n    label={};\n    color=gray;\n", s,
-               quoted("stream " + t.streams[s].name));
+               quoted_for_dot("stream " + t.streams[s].name));
     for (const op_index i : t.streams[s].ops) {
       const op& o = t.ops[i];
-      fmt::print(out, "    op{} [label={}];\n", i, quoted(o.label + " (" + to_text(o.end - o.start) + ")"));
+      fmt::print(out, "    op{} [label={}];\n", i,
+                 quoted_for_dot(o.label + " (" + to_text(o.end - o.start) + ")"));
     }
     for (std::size_t i = 1; i < t.streams[s].ops.size(); ++i) {
       fmt::print(out, "    op{} -> op{} [color=gray, arrowsize=0.5, weight=4];\n", t.streams[s].ops[i - 1],
@@ -50,9 +51,10 @@ void write_graph(std::ostream& out, const trace& t) {
   for (op_index i = 0; i < t.ops.size(); ++i) {
     for (const wait& w : t.ops[i].waits) {
       if (w.on == no_op) continue;
-      fmt::print(out, "  op{} -> op{} [color=\"{}\", fontcolor=\"{}\", label={}];\n", w.on, i,
-                 colour_of(w.why), colour_of(w.why),
-                 quoted(std::string(to_string(w.why)) + (w.resource.empty() ? "" : " " + w.resource)));
+      fmt::print(
+          out, "  op{} -> op{} [color=\"{}\", fontcolor=\"{}\", label={}];\n", w.on, i, colour_of(w.why),
+          colour_of(w.why),
+          quoted_for_dot(std::string(to_string(w.why)) + (w.resource.empty() ? "" : " " + w.resource)));
     }
   }
   fmt::print(out, "}}\n");

@@ -30,8 +30,8 @@ namespace {
 
 /// JSON of a text that may hold anything, fit to stand inside of a <script>.
 std::string quoted(const std::string& text) {
-  using json = nlohmann::json;
-  const std::string plain = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string plain =
+      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string result;
   result.reserve(plain.size());
   for (const char c : plain) {

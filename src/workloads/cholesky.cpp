@@ -106,7 +106,7 @@ void gemm(int m, int n, int k, const double* a, const double* b, double* c) {
 
 #endif
 
-struct cpu_kernels {
+struct cpu_cholesky {
   using runtime = cpu::runtime;
   static constexpr std::uint64_t default_n = BRAID_HAS_OPENBLAS ? 4096 : 2048;
   static constexpr std::uint64_t largest_tile = 256;
@@ -157,7 +157,7 @@ result cholesky_on_cpu(const options& with, const hooks& call) {
   if (!with.placement && with.workers.value_or(detail::cores_of_process().usable) > few) {
     chosen.placement = placement::automatic;
   }
-  return cholesky<cpu_kernels>(chosen, call).run();
+  return cholesky<cpu_cholesky>(chosen, call).run();
 }
 
 }  // namespace braid::workloads

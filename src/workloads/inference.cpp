@@ -7,7 +7,7 @@ namespace braid::workloads {
 
 namespace {
 
-struct cpu_kernels {
+struct cpu_inference {
   using runtime = cpu::runtime;
   static constexpr std::uint64_t requests = 4000;
   static constexpr auto layer = apply_layer;
@@ -16,7 +16,7 @@ struct cpu_kernels {
 }  // namespace
 
 result inference_on_cpu(const options& with, const hooks& call) {
-  return inference<cpu_kernels>(with, call).run();
+  return inference<cpu_inference>(with, call).run();
 }
 
 }  // namespace braid::workloads

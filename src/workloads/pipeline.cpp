@@ -7,7 +7,7 @@ namespace braid::workloads {
 
 namespace {
 
-struct cpu_kernels {
+struct cpu_pipeline {
   using runtime = cpu::runtime;
   static constexpr std::uint64_t frames = 1000;
   static constexpr auto decode = stages::decode;
@@ -22,7 +22,7 @@ struct cpu_kernels {
 }  // namespace
 
 result pipeline_on_cpu(const options& with, const hooks& call) {
-  return pipeline<cpu_kernels>(with, call).run();
+  return pipeline<cpu_pipeline>(with, call).run();
 }
 
 }  // namespace braid::workloads

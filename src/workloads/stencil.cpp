@@ -23,7 +23,7 @@ void copy_edges(block_shape s, out block) {
   }
 }
 
-struct cpu_kernels {
+struct cpu_stencil {
   using runtime = cpu::runtime;
   static constexpr std::uint64_t default_n = 2048;
   static constexpr std::uint64_t largest_block = 256;
@@ -58,7 +58,7 @@ struct cpu_kernels {
 }  // namespace
 
 result stencil_on_cpu(const options& with, const hooks& call) {
-  return stencil<cpu_kernels>(with, call).run();
+  return stencil<cpu_stencil>(with, call).run();
 }
 
 }  // namespace braid::workloads

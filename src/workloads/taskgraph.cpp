@@ -7,7 +7,7 @@ namespace braid::workloads {
 
 namespace {
 
-struct cpu_kernels {
+struct cpu_taskgraph {
   using runtime = cpu::runtime;
   static void prepare(runtime&, const graph&) {}
   static auto body(const graph& g, const graph::op& op, std::uint64_t seed) {
@@ -24,7 +24,7 @@ struct cpu_kernels {
 }  // namespace
 
 result taskgraph_on_cpu(const options& with, const hooks& call) {
-  return taskgraph<cpu_kernels>(with, call).run();
+  return taskgraph<cpu_taskgraph>(with, call).run();
 }
 
 }  // namespace braid::workloads

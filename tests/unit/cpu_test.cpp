@@ -12,14 +12,14 @@
 namespace braid {
 namespace {
 
-using engine = multi_stream<cpu::backend>;
+using cpu_engine = multi_stream<cpu::backend>;
 
 cpu::backend workers(unsigned count) {
   return cpu::backend(runtime_options{.workers = count, .pin_workers = false});
 }
 
 template <class F>
-void launch(engine& on, stream_id id, std::initializer_list<binding> bindings, F&& body) {
+void launch(cpu_engine& on, stream_id id, std::initializer_list<binding> bindings, F&& body) {
   auto op = on.resolve(id, bindings);
   op.current().launch(std::forward<F>(body));
 }
@@ -28,7 +28,7 @@ void launch(engine& on, stream_id id, std::initializer_list<binding> bindings, F
 /// returns.
 class held_op {
  public:
-  held_op(engine& on, stream_id id, std::initializer_list<binding> bindings) {
+  held_op(cpu_engine& on, stream_id id, std::initializer_list<binding> bindings) {
     launch(on, id, bindings, [begun = begun_, open = open_] {
       begun->store(true);
       begun->notify_all();
@@ -51,7 +51,7 @@ class held_op {
 
 class cpu_backend : public testing::TestWithParam<unsigned> {
  protected:
-  engine on{workers(GetParam()), test::options(2048)};
+  cpu_engine on{workers(GetParam()), test::options(2048)};
   resource x = resource::memory(64, "x");
 };
 INSTANTIATE_TEST_SUITE_P(workers, cpu_backend, testing::Values(1U, 2U, 3U, 8U));
@@ -186,7 +186,7 @@ struct counted_body {
 };
 
 template <std::size_t Size>
-int allocations_of(engine& on) {
+int allocations_of(cpu_engine& on) {
   std::atomic<int> ran{0};
   counted_body<Size> body{&ran};
   body.content.fill(1);
@@ -269,7 +269,7 @@ TEST_P(cpu_backend, many_threads_may_wait_for_one_op) {
 }
 
 TEST_P(cpu_backend, a_stream_waits_for_an_event_of_another_backend) {
-  engine other{workers(2), test::options()};
+  cpu_engine other{workers(2), test::options()};
   const resource y = resource::memory(64, "y");
   std::atomic<int> value{0};
   for (int i = 0; i < 200; ++i) {
@@ -283,7 +283,7 @@ TEST_P(cpu_backend, a_stream_waits_for_an_event_of_another_backend) {
 }
 
 TEST_P(cpu_backend, a_stream_is_parked_with_another_backend) {
-  engine other{workers(2), test::options()};
+  cpu_engine other{workers(2), test::options()};
   const resource y = resource::memory(64, "y");
   std::atomic<bool> ran{false};
   int unrelated = 0;
@@ -358,7 +358,7 @@ TEST_P(cpu_backend, bodies_of_all_sizes_cross_the_ends_of_chunks) {
 // The one worker is inside an op that ends when another op has run: only the thread that waits can run that
 // one, and it has most likely gone to sleep when the op comes.
 TEST(cpu_backend_options, a_waiting_thread_that_sleeps_is_called_to_help) {
-  engine on{cpu::backend(runtime_options{.workers = 2}), test::options()};
+  cpu_engine on{cpu::backend(runtime_options{.workers = 2}), test::options()};
   std::atomic<bool> is_held{false};
   std::atomic<bool> has_helped{false};
   launch(on, {1}, {}, [&] {
@@ -406,7 +406,7 @@ TEST(cpu_backend_options, a_thread_that_waits_for_a_then_is_called_to_help) {
 }
 
 TEST(cpu_backend_options, workers_may_be_pinned) {
-  engine on{cpu::backend(runtime_options{.workers = 4, .pin_workers = true}), test::options()};
+  cpu_engine on{cpu::backend(runtime_options{.workers = 4, .pin_workers = true}), test::options()};
   std::atomic<int> ran{0};
   for (std::uint64_t i = 0; i < 100; ++i) launch(on, {i % 8}, {}, [&ran] { ++ran; });
   on.wait_all();

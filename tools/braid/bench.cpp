@@ -20,7 +20,7 @@ struct bench_options {
 };
 
 /// What an op costs the host as the streams grow in number.
-std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+std::vector<bench::line_chart> engine_charts(const nlohmann::json& out) {
   bench::line_chart chart{.name = "engine_streams",
                           .title = "Each op reads what the stream before its own wrote",
                           .x_label = "streams",
@@ -48,7 +48,7 @@ int run_engine(bench_options& options) {
       bar->show(done);
     });
   }
-  options.output.write(out, "benchmarks", charts_of(out));
+  options.output.write(out, "benchmarks", engine_charts(out));
   if (options.output.json) return 0;
   const auto& m = out["machine"];
   fmt::print("{}, {} MHz, nproc {}; g++ {}\n\n{:<40} {:>9} {:>9} {:>9} {:>12} {:>6}\n",

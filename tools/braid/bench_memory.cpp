@@ -18,7 +18,7 @@ struct memory_bench_options {
 };
 
 /// What a pair of take and give costs, by the size of the block.
-std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+std::vector<bench::line_chart> memory_charts(const nlohmann::json& out) {
   bench::line_chart chart{.name = "memory",
                           .title = "A block taken and given back",
                           .x_label = "bytes",
@@ -44,7 +44,7 @@ int run_memory(memory_bench_options& options) {
       bar->show(done);
     });
   }
-  options.output.write(out, "benchmarks", charts_of(out));
+  options.output.write(out, "benchmarks", memory_charts(out));
   if (options.output.json) return 0;
   const auto& m = out["machine"];
   fmt::print("{}, {} MHz, nproc {}; g++ {}\n\n{:<28} {:>9} {:>9} {:>13}\n", m["cpu"].get<std::string>(),

@@ -54,7 +54,7 @@ void print_scaling(const nlohmann::json& out) {
                s["efficiency"].get<double>());
 }
 
-void print_table(const nlohmann::json& out) {
+void print_metg(const nlohmann::json& out) {
   print_machine(out);
   fmt::print(
       "a cache line takes {} ns to another core and back\n{} steps, {}, {} kernels, {} repetitions\n\n",
@@ -72,7 +72,7 @@ void print_table(const nlohmann::json& out) {
   print_runtimes(out);
 }
 
-std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+std::vector<bench::line_chart> metg_charts(const nlohmann::json& out) {
   std::vector<bench::line_chart> charts;
   for (const auto& ratio : out["ratios"]) {
     if (out["results"].empty()) break;
@@ -154,8 +154,8 @@ int run_metg(metg_command& options) {
     fmt::print(stderr, "braid bench metg: {}\n", e.what());
     return 1;
   }
-  options.output.write(out, "results", charts_of(out));
-  if (!options.output.json) print_table(out);
+  options.output.write(out, "results", metg_charts(out));
+  if (!options.output.json) print_metg(out);
   return out["results"].empty() && out["scaling"].empty() ? 1 : 0;
 }
 

@@ -25,7 +25,7 @@ std::string ratio(const nlohmann::json& value) {
   return value.is_null() ? "-" : fmt::format("{:.2f}", value.get<double>());
 }
 
-void print_table(const nlohmann::json& out) {
+void print_tasks(const nlohmann::json& out) {
   print_machine(out);
   fmt::print("{} tasks, {} repetitions\n\n", out["tasks"].get<std::uint64_t>(),
              out["repetitions"].get<unsigned>());
@@ -56,7 +56,7 @@ void print_table(const nlohmann::json& out) {
 }
 
 /// The patterns side by side, a line for each runtime.
-std::vector<bench::line_chart> charts_of(const nlohmann::json& out) {
+std::vector<bench::line_chart> tasks_charts(const nlohmann::json& out) {
   bench::line_chart chart{.name = "tasks",
                           .title = "What a small task costs, two threads",
                           .x_label = "",
@@ -87,8 +87,8 @@ int run_tasks(tasks_command& options) {
     fmt::print(stderr, "braid bench tasks: {}\n", e.what());
     return 1;
   }
-  options.output.write(out, "results", charts_of(out));
-  if (!options.output.json) print_table(out);
+  options.output.write(out, "results", tasks_charts(out));
+  if (!options.output.json) print_tasks(out);
   return out["results"].empty() ? 1 : 0;
 }
 

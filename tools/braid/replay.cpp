@@ -66,7 +66,7 @@ placing parse_placing(const std::string& text) {
       fmt::format("--placement {}: is not one of recorded, automatic, per_thread, single", text));
 }
 
-struct asked {
+struct asked_replay {
   std::string file;
   std::string streams = "1..16";
   std::vector<std::string> placements;
@@ -78,7 +78,7 @@ std::string text_of(const trace::replay_setting& s) {
   return fmt::format("{} stream{}, placement {}", s.streams, s.streams == 1 ? "" : "s", to_string(s.placed));
 }
 
-int run_replay(const asked& with) {
+int run_replay(const asked_replay& with) {
   const trace::trace t = trace::read_file(with.file);
   if (t.ops.empty()) throw trace::trace_error(with.file + ": has no ops to replay");
   const trace::replay_setting own = trace::own_setting(t);
@@ -153,7 +153,7 @@ int run_replay(const asked& with) {
 }  // namespace
 
 void add_replay(CLI::App& app, int& status) {
-  auto with = std::make_shared<asked>();
+  auto with = std::make_shared<asked_replay>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Predict how long a trace would have taken with other streams or another placement");
   sub->add_option("TRACE", with->file, "The file that --trace or BRAID_TRACE wrote")->required();
