@@ -222,6 +222,7 @@ class cpu_scheduler {
   template <class Until>
   bool run(cpu_queue& q, unsigned patient, Until until);
   void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
+  [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);

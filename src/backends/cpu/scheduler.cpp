@@ -19,6 +19,7 @@ constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;  // ns
 constexpr unsigned looks_before_parking = 64;
+constexpr unsigned looks_before_leaving = 4'000;
 constexpr unsigned looks_before_sleep = 4'000;
 constexpr unsigned looks_of_a_waiting_thread = 2'000;
 
@@ -208,7 +209,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       }
     }
     const std::uint64_t more = q.submitted.load(std::memory_order_relaxed) - at;
-    if (more >= patient) continue;
+    if (more >= patient || (patient > 1 && stays(q, at))) continue;
     if (more != 0) {  // at the submitter's heels: let it get ahead
       q.state.store(cpu_queue::queued);
       push(q);
@@ -226,6 +227,23 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       return false;
     }
   }
+}
+
+// A worker that has run what its stream held stays with it for a while, unless ops are so short that they had
+// better gather, or nobody else is there for a stream that is ready: what comes next needs no way through the
+// ready list then, which all cores share. True: there is more to run.
+bool cpu_scheduler::stays(const cpu_queue& q, std::uint64_t at) const noexcept {
+  if (grain() < short_op) return false;
+  for (unsigned look = 0; look < looks_before_leaving; ++look) {
+    if (q.submitted.load(std::memory_order_relaxed) != at) return true;
+    // Not at every look: of the threads that stay with their streams, one is enough.
+    if (look % 16 == 0 &&
+        (stop_.load(std::memory_order_relaxed) ||
+         (ready_.load(std::memory_order_relaxed) != 0 && looking_.load(std::memory_order_relaxed) == 0)))
+      return false;
+    relax();
+  }
+  return false;
 }
 
 void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {

@@ -56,11 +56,14 @@ class buffer_source final : public source {
     const cl_mem made = clCreateBuffer(state_->device().native(), CL_MEM_READ_WRITE, bytes, nullptr, &code);
     if (note("clCreateBuffer", code)) {
       try {
-        state_->device().add(base, bytes, {.buffer = made});
-        return base;
-      } catch (const std::bad_alloc&) {
-        (void)clReleaseMemObject(made);
+        if (is_placed(made)) {
+          state_->device().add(base, bytes, {.buffer = made});
+          return base;
+        }
+      } catch (const std::exception& e) {  // no queue, or no memory of the host
+        note_error(e.what());
       }
+      (void)clReleaseMemObject(made);
     }
     (void)munmap(base, bytes);
     return nullptr;
@@ -75,6 +78,17 @@ class buffer_source final : public source {
     (void)munmap(data, bytes);  // last: another thread may get the address at once
   }
   [[nodiscard]] const char* name() const noexcept override { return "OpenCL device"; }
+
+ private:
+  // A driver may leave it to the first command to find a place for a buffer. NVIDIA's (580) does not do that
+  // right where sub-buffers of one buffer are first used on several queues at the same time: kernels then
+  // read something else than others wrote.
+  bool is_placed(cl_mem made) {
+    const cl_command_queue on = state_->service_queue();
+    const cl_int code = clEnqueueMigrateMemObjects(on, 1, &made, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
+                                                   nullptr, nullptr);
+    return note("clEnqueueMigrateMemObjects", code) && note("clFinish", clFinish(on));
+  }
 };
 
 /// Shared virtual memory, with buffers around it for who wants buffers.
