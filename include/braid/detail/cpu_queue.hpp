@@ -69,6 +69,13 @@ struct cpu_waiter {
   bool is_helper = false;
 };
 
+/// Where a worker that rests is called.
+struct alignas(64) cpu_worker {
+  enum : std::uint32_t { resting, asleep, called };
+  std::atomic<std::uint32_t> word{called};
+  cpu_worker* next = nullptr;  // that came to rest before it, under the ready list's lock
+};
+
 struct alignas(64) cpu_queue {
   static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
   enum : std::uint32_t { idle, queued, running, parked };
@@ -210,13 +217,12 @@ class cpu_scheduler {
   };
 
   void work(unsigned number);
-  bool rest();
+  bool rest(cpu_worker& self);
   void hesitate() const noexcept;
   void push(cpu_queue& q);
   void unlink(cpu_queue& q) noexcept;
   cpu_queue* take(cpu_queue* preferred = nullptr);
-  void wake_one() noexcept;
-  void wake_somebody() noexcept;
+  void call_somebody() noexcept;
   template <class IsOver>
   void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
@@ -233,17 +239,17 @@ class cpu_scheduler {
   cpu_queue* first_ready_ = nullptr;
   cpu_queue* last_ready_ = nullptr;
   cpu_waiter* helpers_ = nullptr;  // threads that sleep and could help
+  cpu_worker* resting_ = nullptr;  // workers without work, the last one first
   std::atomic<std::uint32_t> ready_{0};
-  std::atomic<std::uint32_t> pushes_{0};               // changes with each push; threads sleep on it
-  alignas(64) std::atomic<std::uint32_t> looking_{0};  // threads that look for work and are awake
-  std::atomic<std::uint32_t> sleeping_{0};
-  std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
+  alignas(64) std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
+  std::atomic<bool> is_wanted_{false};                  // a stream is ready, and nobody rested
   std::atomic<bool> stop_{false};
 
   alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};
   std::mutex queues_mutex_;
   std::vector<std::unique_ptr<cpu_queue>> queues_;
   std::vector<unsigned> cpus_;
+  std::unique_ptr<cpu_worker[]> workers_;
   std::vector<std::thread> threads_;
 };
 

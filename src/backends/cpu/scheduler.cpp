@@ -81,27 +81,31 @@ void cpu_scheduler::push(cpu_queue& q) {
   last_ready_ = &q;
   q.listed = true;
   ready_.store(ready_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  // seq_cst: either a thread that goes to sleep sees this, or this thread sees that it sleeps
-  pushes_.fetch_add(1);
-  wake_somebody();
+  call_somebody();
 }
 
-// Under the ready list's lock, which it gives back. A worker if one sleeps, else a thread that waits and
-// could help.
-void cpu_scheduler::wake_somebody() noexcept {
-  cpu_waiter* helper = nullptr;
-  const bool is_worker_asleep = sleeping_.load() != 0;
-  if (looking_.load() == 0 && !is_worker_asleep && helpers_ != nullptr) {
-    helper = std::exchange(helpers_, helpers_->next_helper);
-    helper->is_helper = false;
-    std::uint32_t asleep = cpu_waiter::asleep;
-    helper->word.compare_exchange_strong(asleep, cpu_waiter::called);
+// Under the ready list's lock, which it gives back. The worker that came to rest last, if one rests; else a
+// thread that waits and could help, and whoever stays with a stream that has nothing to run.
+void cpu_scheduler::call_somebody() noexcept {
+  const std::atomic<std::uint32_t>* asleep = nullptr;
+  if (cpu_worker* w = resting_) {
+    resting_ = w->next;
+    // release: pairs with the acquire in rest()
+    if (w->word.exchange(cpu_worker::called, std::memory_order_release) == cpu_worker::asleep)
+      asleep = &w->word;
+  } else {
+    if (helpers_ != nullptr) {
+      cpu_waiter* helper = std::exchange(helpers_, helpers_->next_helper);
+      helper->is_helper = false;
+      std::uint32_t was = cpu_waiter::asleep;
+      helper->word.compare_exchange_strong(was, cpu_waiter::called);
+      asleep = &helper->word;
+    }
+    // relaxed, here and below: a hint; the list's lock orders what it is about
+    if (!is_wanted_.load(std::memory_order_relaxed)) is_wanted_.store(true, std::memory_order_relaxed);
   }
-  const std::atomic<std::uint32_t>* word = helper != nullptr ? &helper->word : nullptr;
-  const bool wakes_worker = is_worker_asleep && looking_.load() == 0;
   ready_lock_.unlock();
-  if (wakes_worker) wake_one();
-  if (word != nullptr) futex(*word, FUTEX_WAKE, 1);  // the address alone is used: the waiter may be gone
+  if (asleep != nullptr) futex(*asleep, FUTEX_WAKE, 1);  // the address alone is used: a waiter may be gone
 }
 
 void cpu_scheduler::unlink(cpu_queue& q) noexcept {
@@ -121,15 +125,12 @@ cpu_queue* cpu_scheduler::take(cpu_queue* preferred) {
     q->state.store(cpu_queue::running, std::memory_order_relaxed);
   }
   if (first_ready_ != nullptr) {
-    wake_somebody();
+    call_somebody();
   } else {
+    if (is_wanted_.load(std::memory_order_relaxed)) is_wanted_.store(false, std::memory_order_relaxed);
     ready_lock_.unlock();
   }
   return q;
-}
-
-void cpu_scheduler::wake_one() noexcept {
-  futex(pushes_, FUTEX_WAKE, 1);
 }
 
 // ---- Running.
@@ -238,8 +239,7 @@ bool cpu_scheduler::stays(const cpu_queue& q, std::uint64_t at) const noexcept {
     if (q.submitted.load(std::memory_order_relaxed) != at) return true;
     // Not at every look: of the threads that stay with their streams, one is enough.
     if (look % 16 == 0 &&
-        (stop_.load(std::memory_order_relaxed) ||
-         (ready_.load(std::memory_order_relaxed) != 0 && looking_.load(std::memory_order_relaxed) == 0)))
+        (is_wanted_.load(std::memory_order_relaxed) || stop_.load(std::memory_order_relaxed)))
       return false;
     relax();
   }
@@ -333,7 +333,8 @@ void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
 
 // ---- The threads.
 
-cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus) : cpus_(std::move(cpus)) {
+cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus)
+    : cpus_(std::move(cpus)), workers_(std::make_unique<cpu_worker[]>(std::max(1U, threads))) {
   threads_.reserve(std::max(1U, threads));
   for (unsigned i = 0; i < std::max(1U, threads); ++i) {
     threads_.emplace_back([this, i] { work(i); });
@@ -342,8 +343,12 @@ cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus) : cpu
 
 cpu_scheduler::~cpu_scheduler() {
   stop_.store(true);
-  pushes_.fetch_add(1);
-  futex(pushes_, FUTEX_WAKE, std::numeric_limits<int>::max());
+  ready_lock_.lock();
+  while (resting_ != nullptr) {
+    call_somebody();
+    ready_lock_.lock();
+  }
+  ready_lock_.unlock();
   for (std::thread& t : threads_) t.join();
 }
 
@@ -355,14 +360,18 @@ cpu_queue& cpu_scheduler::add_queue() {
 void cpu_scheduler::work(unsigned number) {
   if (!cpus_.empty()) pin_this_thread(cpus_[number % cpus_.size()]);
   bool has_backlog = false;  // the last stream was left with work: the submitter is far ahead
+  bool was_called = false;
   for (;;) {
-    if (!has_backlog && grain() < short_op && ready_.load(std::memory_order_relaxed) != 0) hesitate();
+    const bool is_due = was_called || ready_.load(std::memory_order_relaxed) != 0;
+    if (!has_backlog && is_due && grain() < short_op) hesitate();
+    was_called = false;
     if (cpu_queue* q = take()) {
       has_backlog = run(*q, small_batch, [] { return false; });
-    } else if (!rest()) {
+    } else if (!rest(workers_[number])) {
       return;
     } else {
       has_backlog = false;
+      was_called = true;  // perhaps in vain: then it does not rest at once, to be called for each op
     }
   }
 }
@@ -377,29 +386,30 @@ void cpu_scheduler::hesitate() const noexcept {
   }
 }
 
-// Looks for a while, then sleeps. False: it is over.
-bool cpu_scheduler::rest() {
-  looking_.fetch_add(1);
-  std::uint32_t seen = pushes_.load(std::memory_order_relaxed);
+// Until it is called; looks for a while at a word of its own, then sleeps. False: it is over.
+bool cpu_scheduler::rest(cpu_worker& self) {
+  ready_lock_.lock();
+  const bool is_over = stop_.load(std::memory_order_relaxed);  // set before the lock was taken to call all
+  if (first_ready_ != nullptr || is_over) {
+    ready_lock_.unlock();
+    return !is_over || ready_.load(std::memory_order_relaxed) != 0;
+  }
+  self.word.store(cpu_worker::resting, std::memory_order_relaxed);  // seen under the lock
+  self.next = std::exchange(resting_, &self);
+  ready_lock_.unlock();
+  const auto is_called = [&] {
+    return self.word.load(std::memory_order_acquire) == cpu_worker::called;  // pairs with call_somebody()
+  };
   for (unsigned look = 0, pause = 1; look < looks_before_sleep; ++look) {
-    if (ready_.load(std::memory_order_relaxed) != 0) {
-      looking_.fetch_sub(1);
-      return true;
-    }
-    if (stop_.load(std::memory_order_relaxed)) break;
-    if (const std::uint32_t now = pushes_.load(std::memory_order_relaxed); now != seen) {
-      seen = now;  // others take what comes, but it comes: stay awake
-      look = 0;
-    }
+    if (is_called()) return true;
     for (unsigned i = 0; i < pause; ++i) relax();
     pause = std::min(pause + 1, 16U);
   }
-  sleeping_.fetch_add(1);
-  looking_.fetch_sub(1);
-  const std::uint32_t before = pushes_.load();
-  if (ready_.load() == 0 && !stop_.load()) futex(pushes_, FUTEX_WAIT, before);
-  sleeping_.fetch_sub(1);
-  return !stop_.load() || ready_.load() != 0;
+  std::uint32_t was = cpu_worker::resting;
+  if (self.word.compare_exchange_strong(was, cpu_worker::asleep)) {
+    while (!is_called()) futex(self.word, FUTEX_WAIT, cpu_worker::asleep);
+  }
+  return true;
 }
 
 void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {

@@ -35,8 +35,8 @@ detail::device_entry chosen(const runtime_options& with) {
 
 backend::backend(const runtime_options& with) {
   const detail::device_entry on = chosen(with);
-  // On NVIDIA's platform (driver 580) kernels of several queues lose what they write to sub-buffers of plain
-  // buffers: see docs/design/opencl.md.
+  // NVIDIA's driver (580) may crash when sub-buffers of plain buffers are released: see
+  // docs/design/opencl.md.
   const bool needs_svm = on.info.platform == "NVIDIA CUDA";
   const bool wants_svm =
       with.shared_virtual_memory.value_or(settings::process().opencl_svm.value || needs_svm);
