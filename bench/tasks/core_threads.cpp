@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <chrono>
+#include <filesystem>
+#include <string>
 
 #include "braid/detail/lock.hpp"
 #include "median.hpp"
@@ -11,11 +13,24 @@ namespace braid::bench {
 
 namespace {
 
-void bind_this_thread(const std::vector<unsigned>& cpus) {
+cpu_set_t set_of(const std::vector<unsigned>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const unsigned cpu : cpus) CPU_SET(cpu, &set);
+  return set;
+}
+
+void bind_this_thread(const std::vector<unsigned>& cpus) {
+  const cpu_set_t set = set_of(cpus);
   sched_setaffinity(0, sizeof set, &set);
+}
+
+// A thread that ends meanwhile is left out.
+void bind_all_threads(const std::vector<unsigned>& cpus) {
+  const cpu_set_t set = set_of(cpus);
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+    sched_setaffinity(std::stoi(each.path().filename().string()), sizeof set, &set);
+  }
 }
 
 }  // namespace
@@ -36,6 +51,14 @@ cpu_limit::cpu_limit(const std::vector<unsigned>& cpus) : before_(allowed_cpus()
 
 cpu_limit::~cpu_limit() {
   bind_this_thread(before_);
+}
+
+process_cpu_limit::process_cpu_limit(const std::vector<unsigned>& cpus) : before_(allowed_cpus()) {
+  bind_all_threads(cpus);
+}
+
+process_cpu_limit::~process_cpu_limit() {
+  bind_all_threads(before_);
 }
 
 core_threads::core_threads(unsigned count) : cpus_(allowed_cpus()), own_({cpus_.front()}) {

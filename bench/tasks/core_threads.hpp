@@ -22,6 +22,19 @@ class cpu_limit {
   std::vector<unsigned> before_;
 };
 
+/// Binds every thread of the process, for a scope: also those that a runtime made earlier and keeps, which
+/// would stay on the CPUs that they were made on.
+class process_cpu_limit {
+ public:
+  explicit process_cpu_limit(const std::vector<unsigned>& cpus);
+  ~process_cpu_limit();
+  process_cpu_limit(const process_cpu_limit&) = delete;
+  process_cpu_limit& operator=(const process_cpu_limit&) = delete;
+
+ private:
+  std::vector<unsigned> before_;
+};
+
 /// Threads that are pinned to a CPU each, the calling one being the first of them. They spin while they are
 /// idle.
 class core_threads {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -178,7 +179,7 @@ class metg_bench {
   template <class F>
   void with_runtime(task_runtime& r, unsigned workers, const F& f) {
     if (r.entry == nullptr) return;
-    const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
+    const process_cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
     dog_.begin("the start of " + r.name);
     if (const char* reason = r.entry->wake(workers + (r.idle_submitter ? 1 : 0))) {
       r.reason = reason;
@@ -368,7 +369,8 @@ class metg_bench {
       lengths.back().of->set_iterations(iterations);
     }
     for (unsigned repetition = 0; repetition <= options_.repetitions; ++repetition) {
-      for (const unsigned workers : worker_counts_) {
+      // From all cores down: oneTBB never takes more than a multiple of what it finds when it is first used.
+      for (const unsigned workers : worker_counts_ | std::views::reverse) {
         dog_.begin("the kernels by themselves");
         for (const length& l : lengths) {
           const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
