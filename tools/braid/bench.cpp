@@ -55,11 +55,11 @@ int run_engine(bench_options& options) {
              m["cpu"].get<std::string>(), m["mhz"].get<std::string>(), m["nproc"].get<unsigned>(),
              m["compiler"].get<std::string>(), "", "ns", "min", "max", "instructions", "new");
   for (const auto& b : out["benchmarks"]) {
-    const std::string counted =
-        b["instructions"].is_null() ? "-" : fmt::format("{:.0f}", b["instructions"].get<double>());
-    fmt::print("{:<40} {:>9.1f} {:>9.1f} {:>9.1f} {:>12} {:>6.2f}\n", b["name"].get<std::string>(),
-               b["ns"].get<double>(), b["ns_min"].get<double>(), b["ns_max"].get<double>(), counted,
-               b["allocations"].get<double>());
+    const auto shown = [&](const char* key, int digits) {
+      return b[key].is_null() ? std::string("-") : fmt::format("{:.{}f}", b[key].get<double>(), digits);
+    };
+    fmt::print("{:<40} {:>9} {:>9} {:>9} {:>12} {:>6}\n", b["name"].get<std::string>(), shown("ns", 1),
+               shown("ns_min", 1), shown("ns_max", 1), shown("instructions", 0), shown("allocations", 2));
   }
   if (out.contains("two_threads")) {
     const auto& t = out["two_threads"];

@@ -169,7 +169,8 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
 
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings) {
-  return locks_.list_plainly(s, bindings) && give_plainly<true>(s, label, bindings);
+  constexpr std::size_t few = 32;  // that are sorted in by hand
+  return bindings.size() <= few && locks_.list_plainly(s, bindings) && give_plainly<true>(s, label, bindings);
 }
 
 // The long way: any binding.
