@@ -20,14 +20,13 @@ cpu_set_t set_of(const std::vector<unsigned>& cpus) {
   return set;
 }
 
-void bind_this_thread(const std::vector<unsigned>& cpus) {
+void bind(const std::vector<unsigned>& cpus, cpu_limit::of whom) {
   const cpu_set_t set = set_of(cpus);
-  sched_setaffinity(0, sizeof set, &set);
-}
-
-// A thread that ends meanwhile is left out.
-void bind_all_threads(const std::vector<unsigned>& cpus) {
-  const cpu_set_t set = set_of(cpus);
+  if (whom == cpu_limit::of::caller) {
+    sched_setaffinity(0, sizeof set, &set);
+    return;
+  }
+  // A thread that ends meanwhile is left out.
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
     sched_setaffinity(std::stoi(each.path().filename().string()), sizeof set, &set);
   }
@@ -45,20 +44,12 @@ std::vector<unsigned> allowed_cpus() {
   return cpus;
 }
 
-cpu_limit::cpu_limit(const std::vector<unsigned>& cpus) : before_(allowed_cpus()) {
-  bind_this_thread(cpus);
+cpu_limit::cpu_limit(const std::vector<unsigned>& cpus, of whom) : whom_(whom), before_(allowed_cpus()) {
+  bind(cpus, whom_);
 }
 
 cpu_limit::~cpu_limit() {
-  bind_this_thread(before_);
-}
-
-process_cpu_limit::process_cpu_limit(const std::vector<unsigned>& cpus) : before_(allowed_cpus()) {
-  bind_all_threads(cpus);
-}
-
-process_cpu_limit::~process_cpu_limit() {
-  bind_all_threads(before_);
+  bind(before_, whom_);
 }
 
 core_threads::core_threads(unsigned count) : cpus_(allowed_cpus()), own_({cpus_.front()}) {
@@ -72,7 +63,7 @@ core_threads::~core_threads() {
 }
 
 void core_threads::work(unsigned number, unsigned cpu) {
-  bind_this_thread({cpu});
+  bind({cpu}, cpu_limit::of::caller);
   for (unsigned seen = 0;;) {
     ready_.fetch_add(1);
     while (round_.load(std::memory_order_acquire) == seen) detail::relax();  // pairs with run()

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -10,29 +11,19 @@ namespace braid::bench {
 /// The CPUs that the calling thread may run on, ascending.
 std::vector<unsigned> allowed_cpus();
 
-/// For its lifetime the calling thread, and what it starts, runs on these CPUs only.
+/// For its lifetime the calling thread and what it starts, or every thread of the process, runs on these CPUs
+/// only. A runtime may keep threads, which would stay on the CPUs that they were made on.
 class cpu_limit {
  public:
-  explicit cpu_limit(const std::vector<unsigned>& cpus);
+  enum class of : std::uint8_t { caller, process };
+  explicit cpu_limit(const std::vector<unsigned>& cpus, of whom = of::caller);
   ~cpu_limit();
   cpu_limit(const cpu_limit&) = delete;
   cpu_limit& operator=(const cpu_limit&) = delete;
 
  private:
-  std::vector<unsigned> before_;
-};
-
-/// Binds every thread of the process, for a scope: also those that a runtime made earlier and keeps, which
-/// would stay on the CPUs that they were made on.
-class process_cpu_limit {
- public:
-  explicit process_cpu_limit(const std::vector<unsigned>& cpus);
-  ~process_cpu_limit();
-  process_cpu_limit(const process_cpu_limit&) = delete;
-  process_cpu_limit& operator=(const process_cpu_limit&) = delete;
-
- private:
-  std::vector<unsigned> before_;
+  const of whom_;
+  const std::vector<unsigned> before_;
 };
 
 /// Threads that are pinned to a CPU each, the calling one being the first of them. They spin while they are

@@ -179,7 +179,7 @@ class metg_bench {
   template <class F>
   void with_runtime(task_runtime& r, unsigned workers, const F& f) {
     if (r.entry == nullptr) return;
-    const process_cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
+    const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers}, cpu_limit::of::process);
     dog_.begin("the start of " + r.name);
     if (const char* reason = r.entry->wake(workers + (r.idle_submitter ? 1 : 0))) {
       r.reason = reason;

@@ -246,6 +246,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
   WRAP(clEnqueueFillBuffer);
   WRAP(clEnqueueCopyBuffer);
   WRAP(clEnqueueMapBuffer);
+  WRAP(clEnqueueMigrateMemObjects);
   WRAP(clEnqueueUnmapMemObject);
   WRAP(clEnqueueNDRangeKernel);
   WRAP(clEnqueueMarkerWithWaitList);

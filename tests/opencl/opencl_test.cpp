@@ -552,7 +552,8 @@ std::vector<std::string> everything(const opencl::program& by) {
 TEST_F(opencl_backend, each_call_that_fails_is_named_with_its_error) {
   const opencl::program by("kernel void increment(global int* x) { x[get_global_id(0)] += 1; }");
   ASSERT_EQ(everything(by), std::vector<std::string>{});
-  constexpr std::array<std::string_view, 3> asked_again{"clCreateBuffer", "clEnqueueMapBuffer",
+  constexpr std::array<std::string_view, 4> asked_again{"clCreateBuffer", "clEnqueueMapBuffer",
+                                                        "clEnqueueMigrateMemObjects",
                                                         "clCreateCommandQueueWithProperties"};
   for (const char* call : {"clGetPlatformIDs",
                            "clGetDeviceIDs",
@@ -561,6 +562,7 @@ TEST_F(opencl_backend, each_call_that_fails_is_named_with_its_error) {
                            "clCreateBuffer",
                            "clCreateSubBuffer",
                            "clEnqueueMapBuffer",
+                           "clEnqueueMigrateMemObjects",
                            "clCreateProgramWithSource",
                            "clBuildProgram",
                            "clCreateKernel",
@@ -603,6 +605,24 @@ TEST_F(opencl_backend, each_call_that_fails_is_named_with_its_error) {
       }
     }
   }
+}
+
+TEST_F(opencl_backend, memory_that_cannot_be_placed_is_named_with_its_error) {
+  {
+    opencl::runtime rt(options());
+    auto x = rt.make_buffer<int>(32, "x");
+    between->fail("clFinish", 0, ~std::uint64_t{0}, CL_OUT_OF_RESOURCES);
+    try {
+      rt.fill(x, 1);
+      ADD_FAILURE() << "there is no memory";
+    } catch (const out_of_memory& e) {
+      EXPECT_NE(std::string(e.what()).find("clFinish: CL_OUT_OF_RESOURCES"), std::string::npos) << e.what();
+    }
+    between->fail(nullptr, 0, 0, 0);
+    rt.fill(x, 2);
+    EXPECT_EQ(rt.read(x).get(), std::vector<int>(32, 2));
+  }
+  EXPECT_EQ(between->alive().buffers, 0U);
 }
 
 TEST_F(opencl_backend, a_failed_enqueue_poisons_what_the_op_would_have_written_and_nothing_else) {

@@ -2,9 +2,14 @@
 
 #include "braid/cpu.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "support.hpp"
@@ -379,6 +384,39 @@ TEST(cpu_backend_options, a_waiting_thread_that_sleeps_is_called_to_help) {
   on.wait(stream_id{1});
   other.join();
   EXPECT_TRUE(has_helped);
+}
+
+// One call for each stream, and nobody waits who could help. All other threads of the process are asleep
+// first.
+TEST(cpu_backend_options, workers_that_sleep_are_called_one_by_one) {
+  cpu_engine on{cpu::backend(runtime_options{.workers = 5, .pin_workers = false}), test::options()};
+  const auto are_others_asleep = [] {
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (each.path().filename() == std::to_string(gettid())) continue;
+      std::ifstream stat(each.path() / "stat");
+      std::string text;
+      std::getline(stat, text);
+      const auto name_ends = text.rfind(')');
+      if (name_ends != std::string::npos && text[name_ends + 2] != 'S') return false;
+    }
+    return true;
+  };
+  for (int round = 0; round < 5; ++round) {
+    detail::backoff pause;
+    while (!are_others_asleep()) pause.pause();
+    std::atomic<int> running{0};
+    std::atomic<int> ended{0};
+    // Each goes on when four run: so four workers were called.
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      launch(on, {i}, {}, [&] {
+        ++running;
+        detail::backoff others;
+        while (running < 4) others.pause();
+        ++ended;
+      });
+    }
+    while (ended < 4) pause.pause();
+  }
 }
 
 // Likewise for what a `then` returns, which comes from a braid thread and not from an op.

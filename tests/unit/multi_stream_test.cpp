@@ -1,5 +1,8 @@
 #include "braid/multi_stream.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "support.hpp"
 
 namespace braid {
@@ -79,6 +82,26 @@ TEST(multi_stream, disjoint_ranges_of_one_resource_stay_independent) {
   EXPECT_EQ(waits_of(engine, {2}, {write(x, {50, 50})}), 0U);
   EXPECT_EQ(waits_of(engine, {3}, {read(x, {0, 50})}), 1U);
   EXPECT_EQ(waits_of(engine, {4}, {read(x, {49, 2})}), 2U);
+}
+
+// Few are sorted by hand, many by the library, and both on the short way once there is room.
+TEST(multi_stream, any_number_of_bindings_in_any_order_waits_for_each_origin_once) {
+  for (const std::size_t count : {2U, 8U, 9U, 32U, 33U, 500U}) {
+    sim::device device;
+    multi_stream<sim::backend> engine{device.backend(), test::options()};
+    std::vector<resource> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(resource::token("r"));
+    std::sort(all.begin(), all.end(),
+              [](const resource& a, const resource& b) { return read(a).state > read(b).state; });
+    std::vector<binding> reads;
+    for (const resource& r : all) reads.push_back(read(r));
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < count; ++i) test::give(engine, {1 + i % 2}, {write(all[i])});
+      auto op = engine.resolve({3}, reads);
+      EXPECT_EQ(op.waits().waits.size(), 2U) << count;
+      EXPECT_EQ(op.waits().shared.size(), count);
+    }
+  }
 }
 
 TEST(multi_stream, the_guard_tells_its_op) {
