@@ -13,9 +13,9 @@
 
 #include "braid/backend.hpp"
 #include "braid/detail/given_ops.hpp"
+#include "braid/detail/runtime_class.hpp"
 #include "braid/error.hpp"
 #include "braid/memory.hpp"
-#include "braid/runtime.hpp"
 
 // NVIDIA GPUs.
 //

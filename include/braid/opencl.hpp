@@ -27,9 +27,9 @@
 #include "braid/backend.hpp"
 #include "braid/detail/given_ops.hpp"
 #include "braid/detail/lock.hpp"
+#include "braid/detail/runtime_class.hpp"
 #include "braid/error.hpp"
 #include "braid/memory.hpp"
-#include "braid/runtime.hpp"
 
 // GPUs and other devices by OpenCL 1.2 or later.
 //

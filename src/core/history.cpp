@@ -73,9 +73,9 @@ void history::split_at(std::uint64_t at) {
 
 void history::segment::add(access kind, std::uint64_t cursor, stamp* by, lane_id lane) {
   if (kind == access::read) {
-    readers.put(cursor, by, lane);
+    readers.put({cursor, by, lane});
   } else {
-    last.put(cursor, by, lane);
+    last.put({cursor, by, lane});
     is = content::written;
     if (before) before->clear();
   }
@@ -133,11 +133,12 @@ void history::readers_at(lane_id lane, std::uint64_t cursor, std::uint64_t begin
 }
 
 void history::restamp_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end,
-                             stamp* by) noexcept {
+                             stamp* before, stamp* by) noexcept {
   readers_at(lane, cursor, begin, end, [&](segment&, point& p) {
-    if (p.by == by) return;
-    by->retain();
-    std::exchange(p.by, by)->release();
+    if (p.by != before) return;
+    p.by = by;
+    before->release_under_lock();
+    by->retain_under_lock();
   });
 }
 

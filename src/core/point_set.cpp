@@ -26,17 +26,18 @@ void point_set::reserve(std::uint32_t capacity) {
 }
 
 void point_set::insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane) {
-  if (size_ == capacity_) reserve(std::max(4U, capacity_ * 2));
+  if (size_ == capacity_) {
+    try {
+      reserve(std::max(4U, capacity_ * 2));
+    } catch (...) {
+      by->release();
+      throw;
+    }
+  }
   point* at = data() + place;
-  std::move_backward(at, data() + size_, data() + size_ + 1);
-  by->retain();
+  if (place != size_) std::move_backward(at, data() + size_, data() + size_ + 1);
   *at = {cursor, by, lane};
   ++size_;
-}
-
-void point_set::set_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
-  clear();
-  insert(0, cursor, by, lane);
 }
 
 void point_set::put_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
@@ -45,7 +46,10 @@ void point_set::put_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
   if (place == size_ || at->lane != lane) {
     insert(place, cursor, by, lane);
   } else if (cursor >= at->cursor) {
-    replace(*at, cursor, by, lane);
+    at->cursor = cursor;
+    std::exchange(at->by, by)->release();
+  } else {
+    by->release();
   }
 }
 

@@ -1,5 +1,6 @@
 #include "braid/detail/stamp.hpp"
 
+#include <algorithm>
 #include <new>
 
 namespace braid::detail {
@@ -34,8 +35,14 @@ void clock::learn(lane_id lane, std::uint64_t cursor) noexcept {
 }
 
 void clock::learn(const stamp& other, lane_id own) noexcept {
-  for (const clock_entry& entry : other.entries()) {
-    if (entry.lane != own) learn(entry.lane, entry.cursor);
+  for (const clock_entry& told : other.entries()) {
+    if (told.lane == own) continue;
+    clock_entry& entry = entries_[index_of(told.lane) % places];
+    if (entry.lane == told.lane && entry.cursor != 0) [[likely]] {  // never of a foreign lane
+      entry.cursor = std::max(entry.cursor, told.cursor);
+    } else {
+      learn(told.lane, told.cursor);
+    }
   }
 }
 

@@ -204,6 +204,12 @@ void pool::give(block* b) noexcept {
     return has_one = true;
   });
 
+  if ((is_mixed || lane != b->lane) && options_.is_known_complete && !options_.deterministic &&
+      all_points(*b, options_.is_known_complete)) {
+    b->past.clear();  // nothing is left to come after: it stays with the lane that it was taken for
+    is_mixed = false;
+    lane = b->lane;
+  }
   const bool is_own = !is_mixed && lane == b->lane;
   lane_cache& taken_for = *find_cache(b->lane);
   block* over = b;

@@ -31,19 +31,29 @@ struct recent {
 };
 constinit thread_local std::array<recent, 128> recently;  // two places for each
 
-// Labels are short: a call costs more than comparing.
+template <class Word>
+bool differs(const char* a, const char* b) noexcept {
+  Word x{};
+  Word y{};
+  std::memcpy(&x, a, sizeof x);
+  std::memcpy(&y, b, sizeof y);
+  return x != y;
+}
+
+// Labels are short: a call costs more than comparing. Two words that may overlap cover up to twice their
+// size.
 inline bool is_same(const char* a, const char* b, std::size_t size) noexcept {
-  for (; size >= 8; size -= 8, a += 8, b += 8) {
-    std::uint64_t x = 0;
-    std::uint64_t y = 0;
-    std::memcpy(&x, a, 8);
-    std::memcpy(&y, b, 8);
-    if (x != y) return false;
+  for (; size > 16; size -= 8, a += 8, b += 8) {
+    if (differs<std::uint64_t>(a, b)) return false;
   }
-  for (; size != 0; --size, ++a, ++b) {
-    if (*a != *b) return false;
-  }
-  return true;
+  const auto is_covered = [&]<class Word>(Word) {
+    const std::size_t last = size - sizeof(Word);
+    return !differs<Word>(a, b) && !differs<Word>(a + last, b + last);
+  };
+  if (size >= 8) return is_covered(std::uint64_t{});
+  if (size >= 4) return is_covered(std::uint32_t{});
+  if (size >= 2) return is_covered(std::uint16_t{});
+  return size == 0 || *a == *b;
 }
 
 recent* places_of(std::string_view text) {

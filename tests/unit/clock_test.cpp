@@ -79,6 +79,45 @@ TEST(stamp, released_stamps_are_used_again) {
   EXPECT_EQ(pool.make(c), first);
 }
 
+TEST(stamp, is_used_again_when_its_slot_has_left_it_and_nobody_holds_it) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  stamp* first = pool.make_current(c);
+  first->retain_under_lock();
+  first->retain_under_list_lock();
+  first->retain();
+  EXPECT_NE(pool.make_current(c), first);
+  first->leave();
+  for (int holders = 3; holders > 0; --holders) {
+    EXPECT_NE(pool.make(c), first) << holders;
+    std::thread([&] { first->release(); }).join();
+  }
+  EXPECT_EQ(pool.make(c), first);
+}
+
+TEST(stamp, may_be_released_in_another_way_than_it_was_retained) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  for (int round = 0; round < 3; ++round) {
+    stamp* s = pool.make_current(c);
+    for (int i = 0; i < 5; ++i) {
+      s->retain();
+      s->release_under_lock();
+      s->retain_under_lock();
+      s->release();  // never the last while it is the slot's
+    }
+    s->retain();
+    s->release_under_lock();
+    EXPECT_NE(pool.make_current(c), s);
+    s->leave();
+    stamp* again = pool.make(c);
+    EXPECT_EQ(again, s);
+    again->release();
+  }
+}
+
 TEST(stamp, comes_back_from_any_thread) {
   arena_handle arena;
   stamp_pool& pool = arena->add_pool(lane(0), true);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,19 +46,27 @@ constexpr auto never = [](const detail::point&) { return false; };
 class pool_rig {
  public:
   explicit pool_rig(detail::pool_options options = {}, unsigned lanes = 4)
-      : source(std::make_shared<counting_source>()), completed(lanes), cursors(lanes) {
+      : source(std::make_shared<counting_source>()),
+        completed(lanes),
+        known_complete(lanes),
+        cursors(lanes),
+        locks_(lanes) {
     for (unsigned i = 0; i < lanes; ++i) {
-      names_.push_back(arena_->add_pool(static_cast<detail::lane_id>(i), true).make(detail::clock{}));
+      names_.push_back(arena_->add_pool(static_cast<detail::lane_id>(i), true).make_current(detail::clock{}));
     }
     options.is_complete = [this](const detail::point& p) {
       ++completion_asked;
       return p.cursor <= completed[detail::index_of(p.lane)];
     };
+    options.is_known_complete = [this](const detail::point& p) {
+      ++knowledge_asked;
+      return p.cursor <= known_complete[detail::index_of(p.lane)];
+    };
     pool = std::make_unique<detail::pool>(source, std::move(options));
   }
   ~pool_rig() {
     pool.reset();
-    for (detail::stamp* s : names_) s->release();
+    for (detail::stamp* s : names_) s->leave();
   }
   pool_rig(const pool_rig&) = delete;
   pool_rig& operator=(const pool_rig&) = delete;
@@ -104,8 +113,10 @@ class pool_rig {
 
   std::shared_ptr<counting_source> source;
   std::vector<std::atomic<std::uint64_t>> completed;
+  std::vector<std::atomic<std::uint64_t>> known_complete;
   std::vector<std::atomic<std::uint64_t>> cursors;
   std::atomic<std::uint64_t> completion_asked{0};
+  std::atomic<std::uint64_t> knowledge_asked{0};
   std::unique_ptr<detail::pool> pool;
 
  private:
@@ -119,11 +130,13 @@ class pool_rig {
   void enter(detail::block* b, unsigned lane, access kind, byte_range range) {
     own(b);
     const bool whole = range.size == b->size && range.size != 0;
+    const std::scoped_lock of_the_slot(locks_[lane]);
     b->past.apply(kind, 0, range, whole, ++cursors[lane], names_[lane], static_cast<detail::lane_id>(lane));
   }
 
   detail::arena_handle arena_;
   std::vector<detail::stamp*> names_;
+  std::vector<std::mutex> locks_;
 };
 
 }  // namespace braid::test

@@ -112,6 +112,33 @@ TEST(pool, a_block_goes_to_the_cache_of_the_lane_that_used_it_last) {
   }
 }
 
+TEST(pool, a_block_whose_ops_are_known_to_be_over_stays_with_the_lane_that_took_it) {
+  for (const bool deterministic : {false, true}) {
+    for (const std::uint64_t bytes : {std::uint64_t{100}, mib}) {
+      pool_rig rig({.deterministic = deterministic});
+      for (const bool is_known : {false, true}) {
+        block* b = rig.take(0, bytes);
+        rig.write(b, 0);
+        rig.read(b, 1);
+        rig.read(b, 2);
+        if (is_known) {
+          for (unsigned lane = 0; lane < 3; ++lane) rig.known_complete[lane] = rig.cursors[lane].load();
+        }
+        rig.give(b);
+        block* again = rig.take(0, bytes);
+        EXPECT_EQ(again == b, is_known && !deterministic);
+        if (again == b) {
+          EXPECT_EQ(again->taken_as, reuse_step::ordered);
+          EXPECT_TRUE(rig.needs(*again).empty());
+        }
+        rig.give(again);
+      }
+      EXPECT_EQ(rig.knowledge_asked == 0, deterministic);
+      EXPECT_EQ(rig.taken(reuse_step::complete), 0U);
+    }
+  }
+}
+
 TEST(pool, another_lane_takes_a_block_that_comes_before_it_rather_than_new_memory) {
   for (const std::uint64_t bytes : {std::uint64_t{100}, mib}) {
     pool_rig rig;

@@ -41,6 +41,8 @@ template <class B, bool Synchronised>
 class aligner {
  public:
   static constexpr bool points = point_backend<B>;
+  /// Whether an event is asked before it is waited for.
+  static constexpr bool asks = !points && !requires { B::asks_as_dearly_as_it_waits; };
   using slot_type = slot<B>;
   using planned = planned_wait<B>;
   using locked = scoped_lock<Synchronised>;
@@ -215,8 +217,8 @@ class aligner {
   void publish(slot_type& s) noexcept {
     const locked lock(s.list_lock);
     try {
-      stamp* fresh = s.stamps.make(s.known);
-      std::exchange(s.now, fresh)->release();
+      stamp* old = std::exchange(s.now, s.stamps.make_current(s.known));
+      if (stamp* older = std::exchange(s.before, old)) older->leave();
     } catch (const std::bad_alloc&) {
       // Others go on with what the slot knew before, which is less and therefore safe.
       ++s.errors;
@@ -225,12 +227,15 @@ class aligner {
 
   // Sorts the needs; one entry an origin, for its newest cursor.
   static void group(std::vector<need>& needs, std::vector<planned>& plan) {
-    if (needs.size() > 1) {
-      std::sort(needs.begin(), needs.end(), [](const need& x, const need& y) {
-        if (x.lane != y.lane) return x.lane < y.lane;
-        if (x.binding != y.binding) return x.binding < y.binding;
-        return x.cursor > y.cursor;
-      });
+    const auto is_before = [](const need& x, const need& y) {
+      if (x.lane != y.lane) return x.lane < y.lane;
+      if (x.binding != y.binding) return x.binding < y.binding;
+      return x.cursor > y.cursor;
+    };
+    if (needs.size() == 2) {
+      if (is_before(needs[1], needs[0])) std::swap(needs[0], needs[1]);
+    } else if (needs.size() > 2) {
+      std::sort(needs.begin(), needs.end(), is_before);
     }
     plan.clear();
     for (const need& n : needs) {
@@ -270,7 +275,7 @@ class aligner {
     } else {
       p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
       p.clock = origin.now;
-      p.clock->retain();
+      p.clock->retain_under_list_lock();
     }
   }
 
@@ -283,7 +288,7 @@ class aligner {
         ++s.elided_complete;
       }
     }
-    if (points || deterministic_ || s.plan.size() < 2) return;
+    if (!asks || deterministic_ || s.plan.size() < 2) return;
     // An answer about one origin may have told of others before it in the plan.
     for (planned& p : s.plan) {
       if (p.removed || is_foreign(p.n.lane) || !pool_.lane(p.n.lane).is_complete(p.n.cursor)) continue;
@@ -298,8 +303,9 @@ class aligner {
         (points ? is_known_complete(origin, p.n.cursor) : origin.is_complete(p.n.cursor))) {
       return true;
     }
-    if constexpr (points || requires { B::asks_as_dearly_as_it_waits; }) {
-      find(origin, p);
+    if constexpr (!asks) {
+      // Where there is one need, nothing is to be implied by it.
+      if (points || s.plan.size() > 1) find(origin, p);
       return false;
     } else {
       bool ask = false;
@@ -390,15 +396,20 @@ class aligner {
     }
   }
 
-  // The mark that the plan found, or a new one.
+  // The mark that the plan found, or one that is there by now, or a new one.
   mark<B>& mark_for(slot_type& s, planned& p) {
-    if (p.m != nullptr) {
-      ++s.marks_reused;
-      return *p.m;
+    if (p.m == nullptr) {
+      if (p.clock != nullptr) p.clock->release();
+      p.clock = nullptr;
+      slot_type& origin = pool_.lane(p.n.lane);
+      const locked lock(origin.list_lock);
+      p.m = origin.marks.covering(p.n.cursor);
+      const bool is_new = p.m == nullptr;
+      if (is_new) p.m = record(origin);
+      if constexpr (Synchronised) p.m->retain();
+      if (is_new) return *p.m;
     }
-    p.clock->release();
-    p.clock = nullptr;
-    record_for(pool_.lane(p.n.lane), p);
+    ++s.marks_reused;
     return *p.m;
   }
 
@@ -423,13 +434,6 @@ class aligner {
       log_wait(s, p);
   }
 
-  void record_for(slot_type& origin, planned& p) {
-    const locked lock(origin.list_lock);
-    p.m = origin.marks.covering(p.n.cursor);
-    if (p.m == nullptr) p.m = record(origin);
-    if constexpr (Synchronised) p.m->retain();
-  }
-
   // Under the origin's list lock, on any thread. The committed cursor first (acquire; pairs with the release
   // in commit), then the clock, then the event: so the mark claims no op that is still being handed over, and
   // no wait that is not in front of the event.
@@ -438,7 +442,7 @@ class aligner {
     mark<B>* m = origin.marks.take();
     m->cursor = origin.committed.load(std::memory_order_acquire);
     m->clock = origin.now;
-    m->clock->retain();
+    m->clock->retain_under_list_lock();
     try {
       flush(origin.stream, m->event);
     } catch (...) {

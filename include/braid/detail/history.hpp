@@ -80,9 +80,10 @@ class history {
     return apply_to_range(begin, end, false, [&](segment& s) { s.add(kind, cursor, by, lane); });
   }
 
-  /// The op at `cursor`, a reader in [begin, end), gets the stamp that it runs with.
+  /// The op at `cursor`, a reader in [begin, end), gets the stamp that it runs with. Under the lock of its
+  /// slot, which has not left the stamp that it had when the reader was entered.
   void restamp_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end,
-                      stamp* by) noexcept;
+                      stamp* before, stamp* by) noexcept;
   /// The op at `cursor` was entered as a reader in [begin, end) and is not given after all: the op before it,
   /// which was, takes its place, and did not wait for what the reader would have waited for.
   void take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end) noexcept;
@@ -137,8 +138,11 @@ class history {
   [[nodiscard]] history copy() const;
 
   [[nodiscard]] std::size_t segments() const noexcept { return many_ ? many_->size() : 1; }
-  /// Whether anybody may have read since the last write.
-  [[nodiscard]] bool has_readers() const noexcept { return many_ || !one_.readers.empty(); }
+  /// Whether nobody else can have read since the last write. False: readers() tells.
+  [[nodiscard, gnu::always_inline]] bool has_no_reader_but_of(lane_id lane) const noexcept {
+    return !many_ &&
+           (one_.readers.empty() || (one_.readers.size() == 1 && one_.readers.front().lane == lane));
+  }
 
  private:
   enum class content : std::uint8_t { untouched, written, accumulated };
@@ -190,7 +194,7 @@ class history {
     }
     [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) {
       last.set(cursor, by, lane);
-      readers.clear();
+      readers.clear(by);
       if (is == content::accumulated) [[unlikely]]
         before->clear();
       is = content::written;

@@ -83,7 +83,7 @@ class mark_list {
   }
   void give_back(mark<B>* m) noexcept {
     if constexpr (!requires(B& b, typename B::stream& s) { b.flush_again(s, *m->event); }) m->event.reset();
-    if (m->clock != nullptr) m->clock->release();
+    if (m->clock != nullptr) m->clock->release_by_maker();
     m->clock = nullptr;
     m->next = free_;
     free_ = m;

@@ -3,7 +3,7 @@
 // How multi_stream gives an op: from its bindings to the guard, and from the guard to the commit; part of
 // multi_stream.hpp.
 
-#include "braid/multi_stream.hpp"
+#include "braid/detail/multi_stream_class.hpp"
 
 namespace braid {
 
@@ -76,25 +76,13 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const binding> bindings) {
   if (s.has_waits) [[unlikely]]
     s.forget_waits();
-  bool is_plain = bindings.size() <= s.use_capacity;
-  bool is_in_order = true;
-  const detail::resource_state* previous = nullptr;
-  for (const binding& b : bindings) {
-    is_plain = is_plain && locks_.is_plain(b);
-    is_in_order = is_in_order && previous < b.state;
-    previous = b.state;
-  }
-  if (is_plain) [[likely]] {
-    if (is_in_order ? give_plainly<false>(s, label, bindings) : give_in_order(s, label, bindings)) return;
-  }
-  give_at_length(s, label, bindings);
+  if (!locks_.list_plainly(s, bindings) || !give_plainly(s, label, bindings)) [[unlikely]]
+    give_at_length(s, label, bindings);
 }
 
-// The short way, for bindings that are all plain and each of another resource, in the order of their
-// addresses or listed so. False if a resource has a next owner, or a history in pieces: then nothing is held
-// or entered, and the op is still to be given.
+// The short way, for bindings that are all plain, each of another resource, and listed. False if a resource
+// has a next owner, or a history in pieces: then nothing is held or entered, and the op is still to be given.
 template <event_stream_backend B, class T>
-template <bool IsListed>
 bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<const binding> bindings) {
   const auto count = static_cast<std::uint32_t>(bindings.size());
   const detail::lane_id own = s.lane;
@@ -107,10 +95,9 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
   bool wants_mark = false;
   try {
     for (; i < count; ++i) {
-      const std::uint32_t at = IsListed ? uses[i].binding : i;
+      const std::uint32_t at = uses[i].binding;
       const binding& b = bindings[at];
-      if constexpr (!IsListed) uses[i] = {b.state, i, b.kind != access::read};
-      detail::resource_state& r = *b.state;
+      detail::resource_state& r = *uses[i].state;
       const auto is_known = [&](const detail::point& p) __attribute__((always_inline)) {
         if (p.lane == own) {
           ++seen.same;
@@ -120,7 +107,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
         ++seen.known;
         return true;
       };
-      if (b.kind == access::read) {
+      if (!uses[i].exclusive) {
         if (!locks_.lock_plain_to_read(r)) [[unlikely]]
           break;
         if (!r.past.is_free_to_read(is_known)) collect(s, b, at, seen);
@@ -165,12 +152,6 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
       s.mark_wanted = true;
   }
   return true;
-}
-
-template <event_stream_backend B, class T>
-bool multi_stream<B, T>::give_in_order(slot_type& s, op_label* label, std::span<const binding> bindings) {
-  constexpr std::size_t few = 32;  // that are sorted in by hand
-  return bindings.size() <= few && locks_.list_plainly(s, bindings) && give_plainly<true>(s, label, bindings);
 }
 
 // The long way: any binding.
@@ -231,11 +212,13 @@ void multi_stream<B, T>::align(slot_type& s, std::span<const binding> bindings) 
   s.has_waits = true;
   aligner_.align(s);
   s.release_needs();
+  if (s.before == nullptr) return;  // it has learned nothing
   if constexpr (points) {
     for (std::uint32_t i = 0; i < s.use_count; ++i) {
       if (!s.use_list[i].exclusive) restamp_reader(s, bindings[s.use_list[i].binding]);
     }
   }
+  s.leave_before();
 }
 
 // What the binding needs and the slot does not know.
@@ -252,19 +235,20 @@ void multi_stream<B, T>::collect(slot_type& s, const binding& b, std::uint32_t i
       ++seen.known;
       return;
     }
-    add_unless_complete(s, p, why, index, r.id);
+    add_unless_complete(s, p, why, index, b);
   });
 }
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::add_unless_complete(slot_type& s, const detail::point& p, hazard why,
-                                             std::uint32_t binding_index, std::uint64_t resource_id) {
+                                             std::uint32_t index, const binding& b) {
   if (!deterministic_ && !detail::is_foreign(p.lane) && pool_.lane(p.lane).is_complete(p.cursor)) {
     ++s.elided_complete;
     return;
   }
-  s.needs.push_back({p.lane, why, binding_index, p.cursor, resource_id, p.by});
-  if constexpr (points) p.by->retain();  // the stamps of events' points are never counted
+  const bool holds = points && b.kind == access::read;  // the stamps of events' points are never counted
+  s.needs.push_back({p.lane, why, index, p.cursor, b.state->id, p.by, holds});
+  if (holds) p.by->retain();
 }
 
 template <event_stream_backend B, class T>
@@ -319,7 +303,7 @@ void multi_stream<B, T>::commit_without_work(slot_type& s) noexcept {
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::restamp_reader(slot_type& s, const binding& b) noexcept {
   const locked lock(b.state->lock);
-  b.state->past.restamp_reader(s.lane, s.cursor, b.range.offset, b.range.end(), s.now);
+  b.state->past.restamp_reader(s.lane, s.cursor, b.range.offset, b.range.end(), s.before, s.now);
 }
 
 template <event_stream_backend B, class T>

@@ -2,7 +2,7 @@
 
 // The bodies of multi_stream's members; part of multi_stream.hpp.
 
-#include "braid/multi_stream.hpp"
+#include "braid/detail/multi_stream_class.hpp"
 
 namespace braid {
 
@@ -205,7 +205,7 @@ alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bin
   if (s != nullptr) {
     const locked lock(const_cast<slot_type*>(s)->list_lock);
     known = s->now;
-    known->retain();
+    known->retain_under_list_lock();
   }
   const auto give_back = [](detail::stamp* held) {
     if (held != nullptr) held->release();
@@ -231,7 +231,7 @@ alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bin
       const bool may_be_complete = !deterministic_ && !detail::is_foreign(p.lane);
       if (may_be_complete && pool_.lane(p.lane).is_complete(p.cursor)) return;
       p.by->retain();
-      needs.push_back({p.lane, why, i, p.cursor, b.state->id, p.by});
+      needs.push_back({p.lane, why, i, p.cursor, b.state->id, p.by, true});
     });
   }
   const std::vector<detail::need> kept = needs;
@@ -370,7 +370,7 @@ template <event_stream_backend B, class T>
 detail::stamp_handle multi_stream<B, T>::knowledge_of(detail::lane_id lane) const {
   slot_type& s = pool_.lane(lane);
   const locked lock(s.list_lock);
-  s.now->retain();
+  s.now->retain_under_list_lock();
   return detail::stamp_handle(s.now);
 }
 

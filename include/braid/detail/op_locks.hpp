@@ -61,19 +61,24 @@ class op_locks {
 
   // The short way, for resources that are bound as a whole, not to accumulate, and once each.
 
-  /// Of one binding.
-  [[nodiscard, gnu::always_inline]] bool is_plain(const binding& b) const noexcept {
-    return b.whole && b.kind != access::accumulate &&
-           b.state->owner.load(std::memory_order_acquire) == &arena_;  // pairs with own()
-  }
-  /// Lists the uses in `s`, sorted. False if a resource comes twice. Takes no lock.
-  static bool list_plainly(slot_type& s, std::span<const binding> bindings) noexcept {
+  /// Lists the uses in `s`, sorted. False if a binding is another, or a resource comes twice, or they are too
+  /// many to be sorted by hand. Takes no lock.
+  [[nodiscard, gnu::always_inline]] bool list_plainly(slot_type& s,
+                                                      std::span<const binding> bindings) const noexcept {
+    constexpr std::size_t few = 32;
+    if (bindings.size() > std::min<std::size_t>(few, s.use_capacity)) [[unlikely]]
+      return false;
     use* const uses = s.use_list.get();
     for (std::uint32_t i = 0; i < bindings.size(); ++i) {
       const binding& b = bindings[i];
+      if (!is_plain(b)) [[unlikely]]
+        return false;
       std::uint32_t at = i;
-      for (; at > 0 && uses[at - 1].state > b.state; --at) uses[at] = uses[at - 1];
-      if (at > 0 && uses[at - 1].state == b.state) return false;
+      for (; at > 0 && uses[at - 1].state >= b.state; --at) {
+        if (uses[at - 1].state == b.state) [[unlikely]]
+          return false;
+        uses[at] = uses[at - 1];
+      }
       uses[at] = {b.state, i, b.kind != access::read};
     }
     return true;
@@ -92,7 +97,7 @@ class op_locks {
   [[gnu::always_inline]] bool lock_plain_to_write(const slot_type& s, resource_state& r) const noexcept {
     if constexpr (Synchronised) {
       r.lock.lock();
-      if (r.past.has_readers() && !is_free_of_readers(s, r)) [[unlikely]]
+      if (!r.past.has_no_reader_but_of(s.lane) && !is_free_of_readers(s, r)) [[unlikely]]
         wait_for_readers(s, r);
     }
     return keep_plain(r);
@@ -136,6 +141,11 @@ class op_locks {
 
  private:
   using use = typename slot_type::use;
+
+  [[nodiscard, gnu::always_inline]] bool is_plain(const binding& b) const noexcept {
+    return b.whole && b.kind != access::accumulate &&
+           b.state->owner.load(std::memory_order_acquire) == &arena_;  // pairs with own()
+  }
 
   [[nodiscard]] static bool is_valid(const binding& b) noexcept {
     return b.whole || (b.state != nullptr && b.range.offset <= b.state->size &&

@@ -41,13 +41,20 @@ class point_set {
   [[nodiscard]] const point& front() const noexcept { return *data(); }
   [[nodiscard]] const point* end() const noexcept { return data() + size_; }
 
+  // By the holder of the lock of the lane's slot, with the slot's current stamp.
   /// Forgets everything else.
   [[gnu::always_inline]] void set(std::uint64_t cursor, stamp* by, lane_id lane) {
     if (size_ == 1) [[likely]] {
       replace(*data(), cursor, by, lane);
       return;
     }
-    set_among_many(cursor, by, lane);
+    clear(by);
+    put_first(cursor, by, lane);
+  }
+
+  /// Forgets everything.
+  [[gnu::always_inline]] void clear(stamp* by) noexcept {
+    if (size_ != 0) release_all(by);
   }
 
   /// Adds the point, or moves its lane's point on.
@@ -56,15 +63,14 @@ class point_set {
       replace(*data(), cursor, by, lane);
       return;
     }
+    by->retain_under_lock();
     put_among_many(cursor, by, lane);
   }
 
   /// As put(), if that takes no memory; else does nothing and says so.
   [[gnu::always_inline]] bool try_put(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
     if (size_ == 0) {
-      by->retain();
-      *data() = {cursor, by, lane};
-      size_ = 1;
+      put_first(cursor, by, lane);
       return true;
     }
     point& first = *data();
@@ -73,16 +79,18 @@ class point_set {
     return true;
   }
 
-  void put(const point& p) { put(p.cursor, p.by, p.lane); }
-  void put(const point_set& other) {
-    for (const point& p : other) put(p);
+  /// A point that is known from elsewhere, by anybody.
+  void put(const point& p) {
+    p.by->retain();
+    put_among_many(p.cursor, p.by, p.lane);
   }
 
   [[nodiscard]] point* find(lane_id lane) noexcept;
   void erase(point* p) noexcept;
 
-  [[gnu::always_inline]] void clear() noexcept {
-    if (size_ != 0) release_all();
+  /// By anybody.
+  void clear() noexcept {
+    if (size_ != 0) release_all(nullptr);
   }
 
   void swap(point_set& other) noexcept {
@@ -93,8 +101,10 @@ class point_set {
   }
 
  private:
-  void release_all() noexcept {
-    for (point *p = data(), *last = p + size_; p != last; ++p) p->by->release();
+  void release_all(const stamp* current) noexcept {
+    for (point *p = data(), *last = p + size_; p != last; ++p) {
+      p->by == current ? p->by->release_under_lock() : p->by->release();
+    }
     size_ = 0;
   }
   [[nodiscard]] point* data() noexcept { return more_ != nullptr ? more_ : &one_; }
@@ -104,15 +114,21 @@ class point_set {
                                              lane_id lane) noexcept {
     p.cursor = cursor;
     if (p.by == by) return;
-    by->retain();
+    by->retain_under_lock();
     std::exchange(p.by, by)->release();
     p.lane = lane;
   }
 
+  // Into an empty set, which always has room.
+  [[gnu::always_inline]] void put_first(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    by->retain_under_lock();
+    *data() = {cursor, by, lane};
+    size_ = 1;
+  }
   void assign(const point_set& other);
+  // `by` is held for the set already.
   void insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane);
   void put_among_many(std::uint64_t cursor, stamp* by, lane_id lane);
-  void set_among_many(std::uint64_t cursor, stamp* by, lane_id lane);
   [[nodiscard]] std::uint32_t lower_bound(lane_id lane) const noexcept;
   void reserve(std::uint32_t capacity);
 

@@ -52,6 +52,9 @@ struct pool_options {
   /// Whether the work at a point is over (failed work too). Required. Also asked in deterministic mode, but
   /// then only for what changes no wait: trim(), usage(), adopted memory, objects of the pool.
   std::function<bool(const point&)> is_complete = {};
+  /// Whether it is known to be over, without a question to the device. Not asked in deterministic mode. Null:
+  /// nothing is.
+  std::function<bool(const point&)> is_known_complete = {};
   std::function<std::string(lane_id)> lane_name = {};  ///< for reports; null: "lane N"
   std::shared_ptr<logger> log = {};                    ///< null: none
 };
@@ -80,7 +83,7 @@ class pool {
   /// After give() its object lives on until it is complete.
   [[nodiscard]] block* adopt(void* data, std::uint64_t bytes);
 
-  /// The last handle is gone. Never blocks on a device and asks nothing.
+  /// The last handle is gone. Never blocks on a device and asks it nothing.
   void give(block* b) noexcept;
 
   /// Gives segments that are free and complete back to the source, as long as `keep` bytes stay reserved.
@@ -94,7 +97,7 @@ class pool {
   void trace_as(std::uint32_t runtime) noexcept { traced_as_ = runtime; }
   /// A block was taken for an owner of this name.
   void note_owner(block& taken, std::string_view name) const {
-    taken.name = name;
+    if (taken.name != name) taken.name = name;  // most blocks go from one buffer to the next of its kind
     if (is_tracing()) [[unlikely]]
       note_taken(taken, name);
   }

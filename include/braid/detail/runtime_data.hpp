@@ -6,7 +6,7 @@
 // memory of the host that the device can reach: a stage, which only the one op uses. Of a read, whoever comes
 // first after the op empties the stage: the thread that waits for the future, or braid's own.
 
-#include "braid/runtime.hpp"
+#include "braid/detail/runtime_class.hpp"
 
 namespace braid {
 

@@ -2,7 +2,7 @@
 
 // The bodies of basic_runtime's members; part of runtime.hpp.
 
-#include "braid/runtime.hpp"
+#include "braid/detail/runtime_class.hpp"
 
 namespace braid {
 
@@ -91,6 +91,9 @@ detail::pool_options basic_runtime<B>::pool_options_of(const runtime_options& op
       if (!detail::is_foreign(p.lane)) return engine_->is_known_over(p.lane, p.cursor);
     }
     return engine_->is_over(p.lane, p.cursor);
+  };
+  made.is_known_complete = [this](const detail::point& p) {
+    return engine_ == nullptr || (!detail::is_foreign(p.lane) && engine_->is_known_over(p.lane, p.cursor));
   };
   made.lane_name = [this](detail::lane_id lane) {
     return detail::is_foreign(lane) ? std::string("foreign") : to_string(engine_->id_of(lane));

@@ -41,6 +41,7 @@ struct need {
   std::uint64_t cursor = 0;
   std::uint64_t resource = 0;
   stamp* by = nullptr;
+  bool holds = false;  // `by`: while the resource is not locked its history may drop the point
 };
 
 /// The newest need of one origin, on its way to a wait.
@@ -62,11 +63,14 @@ struct slot final : open_op {
         stream(std::move(made)),
         name(from.name()),
         stamps(from),
-        now(from.make(known)) {
+        now(from.make_current(known)) {
     ids.push_back({1, made_for});
     (void)room_for_uses(8);
   }
-  ~slot() { now->release(); }
+  ~slot() {
+    leave_before();
+    now->leave();
+  }
 
   // ---- Of the op that is being given: under `lock`, from resolve to commit.
   alignas(64) spin_lock lock;
@@ -89,6 +93,7 @@ struct slot final : open_op {
   std::unique_ptr<use[]> use_list;  // the op's resources, in address order
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
+  stamp* before = nullptr;            // the one before `now`, as long as readers of the open op may have it
   std::vector<need> needs;            // of the op that is being given, or was last given with waits
   std::vector<planned_wait<B>> plan;  // likewise
   std::vector<const typename B::event*> awaited;  // of the plan, where a backend waits at once
@@ -144,9 +149,12 @@ struct slot final : open_op {
   void release_needs() noexcept {
     if constexpr (point_backend<B>) {
       for (need& n : needs) {
-        if (stamp* held = std::exchange(n.by, nullptr)) held->release();
+        if (std::exchange(n.holds, false)) n.by->release();
       }
     }
+  }
+  void leave_before() noexcept {
+    if (stamp* old = std::exchange(before, nullptr)) old->leave();
   }
   void forget_waits() noexcept {
     needs.clear();

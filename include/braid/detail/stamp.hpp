@@ -15,6 +15,10 @@
 // op that waited, and shared by all points and marks of the slot until the next one: so that most ops
 // copy nothing and count nothing. Whoever waits for a point or a mark learns its stamp.
 //
+// While a stamp is its slot's current one, those who add a holder hold one of the slot's two locks: they
+// count without locked instructions, in a number for each lock. When the slot goes on to its next stamp the
+// two are added to what the releases, which come from any thread, have been counting all the time.
+//
 // Stamps are memory of a stamp_arena, which the engine and every resource that the engine has seen
 // share. A handle that outlives its engine therefore never refers to freed memory.
 
@@ -69,6 +73,17 @@ class stamp {
     return entry != nullptr && entry->lane == lane ? entry->cursor : 0;
   }
 
+  /// By the holder of the slot's lock, while it is the slot's current one.
+  [[gnu::always_inline]] void retain_under_lock() noexcept { ++by_slot_; }
+  /// Likewise, also while the slot has not left it for its next one.
+  [[gnu::always_inline]] void release_under_lock() noexcept { --by_slot_; }
+  /// By the holder of the slot's list lock, while it is the slot's current one.
+  void retain_under_list_lock() noexcept { ++by_list_; }
+  /// By the holder of the slot's lock: the slot, which has gone on to its next one, does not hold it any
+  /// more.
+  void leave() noexcept { release(current - (by_slot_ + by_list_ - 1)); }
+
+  /// By anybody who knows a holder.
   void retain() noexcept {
     if (counting_ == counting::never) return;
     if (counting_ == counting::shared) {
@@ -84,23 +99,30 @@ class stamp {
   }
 
   void release() noexcept {
-    if (counting_ == counting::never) return;
-    if (counting_ == counting::shared) {
-      // acq_rel: the last release happens after every other holder's last look
-      if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) recycle();
-    } else {
-      const std::uint32_t left = refs_.load(std::memory_order_relaxed) - 1;
-      refs_.store(left, std::memory_order_relaxed);
-      if (left == 0) recycle();
-    }
+    if (counting_ != counting::never) release(1);
   }
+
+  /// As release(), by the maker of the slot's stamps, while nobody else can add a holder.
+  inline void release_by_maker() noexcept;
 
  private:
   friend class stamp_pool;
   friend class clock;
   enum class counting : std::uint8_t { never, by_owner, shared };
 
+  static constexpr std::uint64_t current = std::uint64_t{1} << 62;  // in refs_: not 0 while the locks count
+
   [[nodiscard]] const clock_entry* find(lane_id lane) const noexcept;
+  [[gnu::always_inline]] void release(std::uint64_t count) noexcept {
+    if (counting_ == counting::shared) {
+      // acq_rel: the last release happens after every other holder's last look
+      if (refs_.fetch_sub(count, std::memory_order_acq_rel) == count) recycle();
+    } else {
+      const std::uint64_t left = refs_.load(std::memory_order_relaxed) - count;
+      refs_.store(left, std::memory_order_relaxed);
+      if (left == 0) recycle();
+    }
+  }
   void recycle() noexcept;
   // The entries stand right behind the stamp, as many as its size class has room for.
   [[nodiscard]] clock_entry* data() noexcept { return reinterpret_cast<clock_entry*>(this + 1); }
@@ -110,7 +132,9 @@ class stamp {
 
   std::uint64_t occupied_ = 0;  // places of the direct-mapped clock that are present, in entry order
   std::uint32_t foreign_ = 0;   // likewise for foreign lanes; their entries follow
-  std::atomic<std::uint32_t> refs_{1};
+  std::atomic<std::uint64_t> refs_{1};
+  std::uint64_t by_slot_ = 0;
+  std::uint64_t by_list_ = 0;
   lane_id lane_{};
   std::uint8_t size_ = 0;
   std::uint8_t size_class_ = 0;
@@ -165,7 +189,9 @@ inline const clock_entry* stamp::find(lane_id lane) const noexcept {
   const unsigned place = index_of(lane) % clock::places;
   if (!is_foreign(lane)) {
     if ((occupied_ >> place & 1) == 0) return nullptr;
-    return data() + count_bits(occupied_ & ((std::uint64_t{1} << place) - 1));
+    const std::uint64_t below = (std::uint64_t{1} << place) - 1;
+    if ((occupied_ & below) == below) return data() + place;
+    return data() + count_bits(occupied_ & below);
   }
   const unsigned foreign_place = index_of(lane) % clock::foreign_places;
   if ((foreign_ >> foreign_place & 1) == 0) return nullptr;
@@ -183,6 +209,14 @@ class stamp_pool {
 
   /// An immutable copy of `from`, held once.
   stamp* make(const clock& from);
+  /// Likewise, the slot's current one until it leaves it: held by the slot.
+  stamp* make_current(const clock& from) {
+    stamp* made = make(from);
+    made->refs_.store(stamp::current, std::memory_order_relaxed);  // not yet seen by anybody else
+    made->by_slot_ = 1;
+    made->by_list_ = 0;
+    return made;
+  }
   /// A stamp without knowledge, for a lane of its own, held once.
   stamp* make_named(lane_id lane) {
     stamp* made = make(clock{});
@@ -203,6 +237,11 @@ class stamp_pool {
   std::vector<stamp*> all_;
   bool shared_;
 };
+
+inline void stamp::release_by_maker() noexcept {
+  if (counting_ == counting::never || !is_held_once()) return release();
+  next_ = std::exchange(home_->free_[size_class_], this);
+}
 
 /// The memory that points refer to. Shared by the engine and by every resource it has seen.
 class stamp_arena {

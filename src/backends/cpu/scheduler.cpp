@@ -19,7 +19,7 @@ constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;  // ns
 constexpr unsigned looks_before_parking = 64;
-constexpr unsigned looks_before_leaving = 4'000;
+constexpr unsigned looks_before_leaving = 250;
 constexpr unsigned looks_before_sleep = 4'000;
 constexpr unsigned looks_of_a_waiting_thread = 2'000;
 
@@ -235,13 +235,12 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
 // ready list then, which all cores share. True: there is more to run.
 bool cpu_scheduler::stays(const cpu_queue& q, std::uint64_t at) const noexcept {
   if (grain() < short_op) return false;
-  for (unsigned look = 0; look < looks_before_leaving; ++look) {
+  // Each look takes the cache line from the submitter, who writes to it with every op: not too often.
+  for (unsigned look = 0, pause = 1; look < looks_before_leaving; ++look) {
     if (q.submitted.load(std::memory_order_relaxed) != at) return true;
-    // Not at every look: of the threads that stay with their streams, one is enough.
-    if (look % 16 == 0 &&
-        (is_wanted_.load(std::memory_order_relaxed) || stop_.load(std::memory_order_relaxed)))
-      return false;
-    relax();
+    if (is_wanted_.load(std::memory_order_relaxed) || stop_.load(std::memory_order_relaxed)) return false;
+    for (unsigned i = 0; i < pause; ++i) relax();
+    pause = std::min(pause + 1, 16U);
   }
   return false;
 }

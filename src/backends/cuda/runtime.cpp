@@ -1,4 +1,5 @@
 #include "braid/cuda.hpp"
+#include "braid/multi_stream.hpp"
 
 namespace braid {
 

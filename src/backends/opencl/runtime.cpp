@@ -1,4 +1,5 @@
 #include "braid/opencl.hpp"
+#include "braid/multi_stream.hpp"
 
 namespace braid {
 

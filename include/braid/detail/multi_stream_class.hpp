@@ -1,0 +1,284 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "braid/alignment.hpp"
+#include "braid/backend.hpp"
+#include "braid/detail/aligner.hpp"
+#include "braid/detail/in_flight.hpp"
+#include "braid/detail/op_locks.hpp"
+#include "braid/detail/retire_thread.hpp"
+#include "braid/detail/slot.hpp"
+#include "braid/error.hpp"
+#include "braid/log.hpp"
+#include "braid/op_label.hpp"
+#include "braid/policies.hpp"
+#include "braid/resolved_streams.hpp"
+#include "braid/resource.hpp"
+#include "braid/stream_id.hpp"
+#include "braid/stream_pool.hpp"
+#include "braid/stream_stats.hpp"
+
+// multi_stream.hpp without the bodies of the members: where the library has compiled them for a backend, a
+// program need not.
+
+namespace braid {
+
+/// Any thread may submit to any stream.
+struct thread_safe {
+  static constexpr bool synchronised = true;
+};
+/// The caller sees to it that one thread at a time uses the engine and its resources: no lock is taken.
+struct externally_synchronised {
+  static constexpr bool synchronised = false;
+};
+
+/// What is not set comes from the settings of the process: environment, braid.toml, defaults.
+struct multi_stream_options {
+  std::optional<std::uint32_t> max_streams{};
+  std::optional<std::uint32_t> special_streams{};
+  std::shared_ptr<braid::logger> logger{};
+  std::optional<mark_policy> marks{};
+  std::optional<bool> deterministic{};
+  std::optional<std::uint64_t> ops_in_flight{};    ///< 0: no limit
+  std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
+};
+
+/// What shutdown() found.
+struct shutdown_report {
+  struct stuck_stream {
+    stream_id id;
+    std::uint64_t completed = 0;  ///< the last op known to be complete
+    std::uint64_t cursor = 0;     ///< the last op given
+  };
+  std::vector<stuck_stream> stuck;
+  std::uint64_t objects_pending = 0;  ///< retired and not destroyed
+  [[nodiscard]] bool complete() const noexcept { return stuck.empty() && objects_pending == 0; }
+};
+
+template <event_stream_backend B, class Threading = thread_safe>
+class multi_stream final : private detail::gate_keeper {
+ public:
+  using guard = resolved_streams<B, Threading>;
+
+  /// Throws usage_error for 0 streams, for more than max_slots, and for settings that do not parse.
+  explicit multi_stream(B backend, multi_stream_options options = {});
+  /// Finishes submitted work, destroys everything retired, joins the thread; then streams and events go, then
+  /// the backend. Errors that nobody asked about are logged.
+  ~multi_stream();
+  multi_stream(const multi_stream&) = delete;
+  multi_stream& operator=(const multi_stream&) = delete;
+
+  /// Aligns the stream with every stream whose work the bindings depend on, gives it one more op, and returns
+  /// the op's guard. Makes the stream on first use. Throws usage_error for misuse, with nothing changed, and
+  /// whatever the backend throws: then the op is not given, and waits already handed over stay known.
+  guard resolve(stream_id id, std::span<const binding> bindings) { return open(id, nullptr, bindings); }
+  guard resolve(stream_id id, std::initializer_list<binding> bindings) {
+    return open(id, nullptr, {bindings.begin(), bindings.size()});
+  }
+  /// With a label to learn from (see op_label).
+  guard resolve(stream_id id, op_label& label, std::span<const binding> bindings) {
+    return open(id, &label, bindings);
+  }
+  guard resolve(stream_id id, op_label& label, std::initializer_list<binding> bindings) {
+    return open(id, &label, {bindings.begin(), bindings.size()});
+  }
+
+  /// What resolve would do. Changes nothing, calls no backend, makes no stream.
+  [[nodiscard]] alignment analyse(stream_id id, std::span<const binding> bindings) const;
+  [[nodiscard]] alignment analyse(stream_id id, std::initializer_list<binding> bindings) const {
+    return analyse(id, std::span<const binding>(bindings.begin(), bindings.size()));
+  }
+
+  /// How many ops the stream's slot has been given; 0 for one never used.
+  [[nodiscard]] std::uint64_t cursor(stream_id id) const {
+    const slot_type* s = pool_.find(id);
+    return s != nullptr ? s->committed.load(std::memory_order_acquire) : 0;  // pairs with commit()
+  }
+  /// Up to which op of `origin` the stream has waited, directly or through others; 0 for never.
+  [[nodiscard]] std::uint64_t last_synced(stream_id stream, stream_id origin) const;
+
+  /// Destroys the object after all work now on `after`, on a braid thread, within a millisecond or so. Never
+  /// blocks. The destructor may submit and retire.
+  template <class T>
+  void retire(T&& object, stream_id after) {
+    retire_after(detail::retired::of(std::forward<T>(object)), after);
+  }
+
+  /// Blocks until the stream's committed work is done. Throws execution_error if it failed.
+  void wait(stream_id id);
+  /// Likewise for all streams; waits for all of them before it throws the first error.
+  void wait_all();
+  /// Blocks until all accesses of the resource that were committed before the call are done.
+  void wait(const resource& r);
+
+  /// Enters an access that braid did not submit, over at `event`: whatever conflicts with the binding from
+  /// now on waits for it.
+  void note(const binding& b, typename B::event event);
+
+  /// Later ops of the stream come after `event`, which is not one of braid's.
+  void wait_for(stream_id id, const typename B::event& event);
+  /// The stream of this id is one that braid did not make. Before its first use; throws usage_error after.
+  void adopt(stream_id id, typename B::stream made);
+
+  /// Waits up to `timeout` for submitted work and retired objects (whose destructors may still submit), and
+  /// says what is stuck. If nothing is, the engine refuses ops from then on; else it goes on, and this may be
+  /// called again.
+  shutdown_report shutdown(std::chrono::milliseconds timeout);
+
+  [[nodiscard]] stream_stats stats() const;
+  [[nodiscard]] B& backend() noexcept { return backend_; }
+
+  // For a runtime on top, which knows slots by their lanes.
+  /// Makes the stream on first use.
+  [[nodiscard]] detail::lane_id lane_of(stream_id id) {
+    const slot_type* s = pool_.find_plain(id);
+    return s != nullptr ? s->lane : slot_of(id).lane;
+  }
+  /// As resolve(), on the slot of this lane, which `id` maps to.
+  guard resolve(detail::lane_id lane, stream_id id, op_label* label, std::span<const binding> bindings) {
+    if (is_special_.load(std::memory_order_relaxed) || detail::innermost_open_op != nullptr) [[unlikely]]
+      return open_slowly(id, label, bindings);
+    return open_on(pool_.lane(lane), id, label, bindings);
+  }
+  /// The id that the slot was made for.
+  [[nodiscard]] stream_id id_of(detail::lane_id lane) const noexcept { return pool_.lane(lane).first_id; }
+  [[nodiscard]] typename B::stream& stream_of(detail::lane_id lane) noexcept {
+    return pool_.lane(lane).stream;
+  }
+  [[nodiscard]] std::uint64_t cursor_of(detail::lane_id lane) const noexcept {
+    return pool_.lane(lane).committed.load(std::memory_order_acquire);  // pairs with commit()
+  }
+  /// Whether the op is known to be over, well or not, or turns out to be. Never blocks.
+  [[nodiscard]] bool is_over(detail::lane_id lane, std::uint64_t cursor) noexcept;
+  /// Likewise, without asking the backend.
+  [[nodiscard]] bool is_known_over(detail::lane_id lane, std::uint64_t cursor) const noexcept {
+    return pool_.lane(lane).is_complete(cursor);
+  }
+  /// The last op of the slot that is known to be over.
+  [[nodiscard]] std::uint64_t known_over(detail::lane_id lane) const noexcept {
+    return pool_.lane(lane).completed.load(std::memory_order_relaxed);
+  }
+  /// What the slot knows to come before its next op.
+  [[nodiscard]] detail::stamp_handle knowledge_of(detail::lane_id lane) const;
+  /// Blocks until the op is over. Throws execution_error if it failed.
+  void wait(detail::lane_id lane, std::uint64_t cursor) {
+    expect_outside_guards("wait()");
+    host_wait(pool_.lane(lane), cursor);
+  }
+  void wait(detail::resource_state& r);
+  /// As note(), also where this thread holds a guard of an op that only reads the resource.
+  void note_inside_guard(const binding& b, typename B::event event);
+  /// Destroys the object after the op at a point of some history, which may be foreign, on the braid thread.
+  void retire(detail::retired object, const detail::point& after);
+  /// The object is destroyed soon, on the braid thread.
+  void post(detail::retired object) {
+    retired_.fetch_add(1, std::memory_order_relaxed);  // a statistic
+    retirer_.add(detail::first_foreign_lane, nullptr, std::move(object));
+  }
+  [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
+
+ private:
+  friend class resolved_streams<B, Threading>;
+  static constexpr bool sync = Threading::synchronised;
+  static constexpr bool points = point_backend<B>;
+  using slot_type = detail::slot<B>;
+  using locked = detail::scoped_lock<sync>;
+
+  struct tally {
+    std::uint64_t same = 0;
+    std::uint64_t known = 0;
+  };
+  static void note(slot_type& s, const tally& seen) noexcept {
+    if (seen.same != 0) s.elided_same_stream += seen.same;
+    if (seen.known != 0) s.elided_known += seen.known;
+  }
+
+  guard open(stream_id id, op_label* label, std::span<const binding> bindings);
+  [[gnu::noinline]] guard open_slowly(stream_id id, op_label* label, std::span<const binding> bindings);
+  guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
+  [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
+  [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool give_plainly(slot_type& s, op_label* label,
+                                                  std::span<const binding> bindings);
+  [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
+  [[gnu::noinline]] bool give_back(slot_type& s, std::span<const binding> bindings, std::uint32_t taken,
+                                   std::uint32_t entered) noexcept;
+  [[gnu::noinline]] void align(slot_type& s, std::span<const binding> bindings);
+  [[gnu::noinline]] void collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen);
+  void add_unless_complete(slot_type& s, const detail::point& p, hazard why, std::uint32_t index,
+                           const binding& b);
+  void enter(slot_type& s, const binding& b, op_label* label);
+  [[gnu::noinline]] void note_output(slot_type& s, detail::resource_state& r, op_label* label) noexcept;
+  [[gnu::noinline]] bool take_back_readers(slot_type& s, std::span<const binding> bindings) noexcept;
+  void commit_without_work(slot_type& s) noexcept;
+  [[gnu::noinline]] void restamp_reader(slot_type& s, const binding& b) noexcept;
+  void unlock_writes(slot_type& s) noexcept;
+  [[gnu::noinline]] void finish(slot_type& s) noexcept;
+  void commit(slot_type& s) noexcept;
+  const alignment& waits_of(slot_type& s) const {
+    if (s.has_waits && s.aligned.empty()) aligner_.describe(s.needs, s.plan, s.aligned);
+    return s.aligned;
+  }
+  void commit_point(slot_type& s) noexcept;
+
+  void retire_after(detail::retired object, stream_id after);
+  void retire_on(slot_type& s, detail::retired object) noexcept;
+  [[nodiscard]] void* gate_after(slot_type& s);
+
+  slot_type& slot_of(stream_id id);
+  std::unique_ptr<slot_type> make_slot(detail::lane_id lane, stream_id id, typename B::stream stream);
+  typename B::stream& used_stream(stream_id id);
+  void host_wait(slot_type& s, std::uint64_t cursor);
+  std::uint64_t admit(std::span<const binding> bindings);
+  [[nodiscard]] bool is_idle() const noexcept;
+  void expect_outside_guards(const char* what) const;
+  [[noreturn]] void throw_closed() const;
+  void log_error(const char* text) noexcept;
+
+  // Of the retire thread.
+  bool is_open(void* gate) noexcept override;
+  void forget(void* gate) noexcept override;
+  // A gate is a mark, or, with its lowest bit set, the event of a foreign access.
+  using foreign_gate = std::shared_ptr<typename B::event>;
+  static foreign_gate* as_foreign(void* gate) noexcept {
+    const bool is_foreign = (reinterpret_cast<std::uintptr_t>(gate) & 1) != 0;
+    return is_foreign ? reinterpret_cast<foreign_gate*>(static_cast<char*>(gate) - 1) : nullptr;
+  }
+
+  // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they
+  // refer to (unless a resource is left), then the backend.
+  B backend_;
+  std::shared_ptr<logger> log_;
+  detail::arena_handle arena_;
+  detail::stamp_pool& foreign_stamps_;
+  stream_pool<slot_type> pool_;
+  const mark_policy marks_;
+  const bool deterministic_;
+  detail::aligner<B, sync> aligner_;
+  detail::op_locks<B, sync> locks_;
+  std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set
+  std::atomic<bool> is_special_{false};           // limited or closed: every op has to look closer
+  std::atomic<bool> closed_{false};
+  std::atomic<std::uint64_t> retired_{0};
+  std::atomic<std::uint64_t> errors_{0};
+  std::atomic<std::uint64_t> capacity_waits_{0};
+  std::mutex stranded_mutex_;
+  std::vector<detail::retired> stranded_;  // retired, but no event could be recorded for them
+  detail::retire_thread retirer_;
+};
+
+}  // namespace braid

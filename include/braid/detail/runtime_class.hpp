@@ -1,0 +1,559 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "braid/buffer.hpp"
+#include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/op_frame.hpp"
+#include "braid/detail/pool.hpp"
+#include "braid/detail/runtime_base.hpp"
+#include "braid/detail/trace_hooks.hpp"
+#include "braid/future.hpp"
+#include "braid/memory.hpp"
+#include "braid/policies.hpp"
+
+// runtime.hpp without the bodies of the engine: see multi_stream_class.hpp.
+
+namespace braid {
+
+/// What is not set comes from the settings of the process: environment, braid.toml, defaults.
+struct runtime_options {
+  std::optional<std::uint32_t> streams{};
+  /// On the CPU: how many threads run ops, a thread of the program that waits being one of them: so one
+  /// less is started, but at least one. Default: the cores of this process.
+  std::optional<unsigned> workers{};
+  std::optional<bool> pin_workers{};  ///< on the CPU: each to a core of its own
+  std::optional<braid::placement> placement{};
+  std::optional<bool> deterministic{};
+  std::optional<mark_policy> marks{};
+  std::optional<std::uint64_t> ops_in_flight{};    ///< 0: no limit
+  std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
+  std::optional<std::uint64_t> memory_limit{};     ///< on what the pool reserves; 0: no limit
+  std::optional<reuse_order> reuse{};
+  std::shared_ptr<memory_source> memory{};  ///< where the pool takes memory from; null: the device's own
+  /// On CUDA: the ordinals of the devices that are used, in turn by the streams. Default: the first.
+  std::vector<int> devices{};
+  /// On CUDA: of the streams in turn; a lower number goes first. Default: all the lowest.
+  std::vector<int> priorities{};
+  std::optional<bool> nvtx{};  ///< on CUDA: ranges with the labels of ops, for NVIDIA's profilers
+  /// On OpenCL: its number, or a part of its name or of its platform's: see opencl::device_for(). On CUDA:
+  /// its number.
+  std::string device{};
+  /// On OpenCL: memory at addresses that host and device share, where the device has it. Default: on NVIDIA's
+  /// platform only.
+  std::optional<bool> shared_virtual_memory{};
+  std::shared_ptr<braid::logger> logger{};
+};
+
+struct runtime_stats {
+  stream_stats streams;
+  memory_usage memory;
+  memory_usage staging;         ///< of read and write on the host's side
+  std::uint64_t failed = 0;     ///< ops whose body threw
+  std::uint64_t skipped = 0;    ///< ops that did not run because what they read was poisoned
+  std::uint64_t cancelled = 0;  ///< ops that did not run because they were cancelled
+};
+
+struct zeroed_t {
+  explicit zeroed_t() = default;
+};
+/// make_buffer<T>(n, zeroed): all bytes are 0, and count as written.
+inline constexpr zeroed_t zeroed{};
+
+/// What a runtime needs of its backend beside streams.
+template <class B>
+concept runtime_backend = event_stream_backend<B> && requires(B& b) {
+  { b.memory() } -> std::same_as<std::shared_ptr<memory_source>>;
+  { b.staging() } -> std::same_as<std::shared_ptr<memory_source>>;
+};
+
+/// An op that was submitted: two words and a number, which may be thrown away.
+class submission {
+ public:
+  submission() noexcept = default;
+  submission(detail::runtime_link runtime, detail::op_point op) noexcept : runtime_(runtime), op_(op) {}
+
+  [[nodiscard]] bool is_over() const {
+    detail::runtime_base* home = runtime_.get();
+    return home == nullptr || home->is_over(op_);
+  }
+  /// Blocks until the op is over. Throws op_error if it failed, was skipped or was cancelled (of the last
+  /// 65,536 such ops; data keeps its error for as long as it lives).
+  void wait() const {
+    detail::runtime_base& home = runtime_.expect("wait()");
+    home.expect_outside_body("wait()");
+    home.wait_for(op_);
+    if (const auto why = home.failure_of(op_)) why->raise();
+  }
+  /// An op that has not begun does not run: what it would have written is poisoned, with an error that says
+  /// so. Returns false if the op is over; true means that it was asked for, wait() tells what happened.
+  bool cancel() const {
+    detail::runtime_base* home = runtime_.get();
+    return home != nullptr && home->cancel(op_);
+  }
+  [[nodiscard]] detail::op_point op() const noexcept { return op_; }
+
+ private:
+  detail::runtime_link runtime_;
+  detail::op_point op_;
+};
+
+/// Bindings whose number is not known when the program is compiled. The body gets a span of `view`, in the
+/// order of the bindings.
+class bindings {
+ public:
+  template <class T, access Kind>
+  bindings& add(const detail::buffer_argument<T, Kind>& b) {
+    items_.push_back({share(b.core), b.range(), Kind, b.tag});
+    return *this;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
+  void clear() noexcept { items_.clear(); }
+
+ private:
+  template <runtime_backend B>
+  friend class basic_runtime;
+  struct item {
+    detail::buffer_handle handle;
+    byte_range range;
+    access kind;
+    std::uint32_t tag;
+  };
+  static detail::buffer_handle share(detail::buffer_core* core) noexcept {
+    if (core != nullptr) core->refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
+    return detail::buffer_handle(core);
+  }
+  std::vector<item> items_;
+};
+
+/// Bytes of one of the `bindings`.
+class view {
+ public:
+  view() noexcept = default;
+  view(std::byte* data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  template <class T>
+  [[nodiscard]] std::span<T> as() const noexcept {
+    return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+namespace detail {
+
+/// Bodies put work on a native stream, which is their first argument, instead of being the work: they are
+/// called inside submit(). Such a backend has beside launch()
+///   B::native_stream
+///   B::mover(native).copy(to, from, bytes), .fill(span, value)    copies also from and to stages
+///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
+///   b.failure()             why no op can run any more: an exception, or null
+///   b.shares_memory_with(other)    optional: whether its copies reach the memory of a runtime over `other`
+///   b.reach(data, bytes)    optional: lets ops use memory of the host while what it returns lives
+///   b.expect_usable<Body>(spans...)    optional, with B::checks_bodies: throws where the body could not be
+///   called
+template <class B>
+concept enqueueing_backend = requires { typename B::native_stream; };
+
+}  // namespace detail
+
+template <runtime_backend B>
+class basic_runtime final : private detail::runtime_base {
+ public:
+  explicit basic_runtime(runtime_options options = {})
+    requires std::constructible_from<B, const runtime_options&>
+      : basic_runtime(B(options), options) {}
+  basic_runtime(B backend, runtime_options options);
+  ~basic_runtime() override;
+
+  // ---- Buffers.
+
+  /// `count` elements. Takes memory when it is first written, on that stream; nothing may read what nothing
+  /// wrote. Throws usage_error if the size does not fit in 64 bits.
+  template <element T>
+  buffer<T> make_buffer(std::uint64_t count, std::string_view name = {}) {
+    return buffer<T>(make_core(bytes_of<T>(count), name));
+  }
+  template <element T>
+  buffer<T> make_buffer(std::uint64_t count, zeroed_t, std::string_view name = {}) {
+    auto made = make_buffer<T>(count, name);
+    if (count != 0) zero(made);
+    return made;
+  }
+  /// Memory that braid did not allocate, with what is in it. It has to stay until the work on the buffer is
+  /// over (wait(buffer) tells); `owner`, if given, is kept until then. Throws usage_error if it overlaps
+  /// memory that is adopted already.
+  template <element T>
+  buffer<T> adopt(std::span<T> memory, std::string_view name = {}, std::shared_ptr<void> owner = nullptr) {
+    return buffer<T>(adopt_core(memory.data(), memory.size_bytes(), name, std::move(owner)));
+  }
+
+  // ---- Operations.
+
+  /// submit([stream,] label, bindings..., body): the body is called with a view of each buffer, in the order
+  /// of the bindings: a span, of const for read(). Bindings of bare resources order the op and have no view.
+  template <class... Args>
+    requires(sizeof...(Args) >= 1)
+  submission submit(std::string_view label, Args&&... args) {
+    return split(nullptr, label, std::forward_as_tuple(std::forward<Args>(args)...),
+                 std::make_index_sequence<sizeof...(Args) - 1>{});
+  }
+  template <class... Args>
+    requires(sizeof...(Args) >= 1)
+  submission submit(stream_id stream, std::string_view label, Args&&... args) {
+    return split(&stream, label, std::forward_as_tuple(std::forward<Args>(args)...),
+                 std::make_index_sequence<sizeof...(Args) - 1>{});
+  }
+
+  /// A copy of what the buffer holds after all that was submitted so far.
+  template <element T>
+  future<std::vector<T>> read(const buffer_slice<T>& from);
+  template <element T>
+  future<std::vector<T>> read(const buffer<T>& from) {
+    return read(buffer_slice<T>(from));
+  }
+  /// Likewise, into memory that has to stay until the future is ready.
+  template <element T>
+  future<void> read(const buffer_slice<T>& from, std::span<T> to);
+  template <element T>
+  future<void> read(const buffer<T>& from, std::span<T> to) {
+    return read(buffer_slice<T>(from), to);
+  }
+
+  /// Copies the source before it returns. Throws usage_error if the lengths differ.
+  template <element T>
+  submission write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from);
+  template <element T>
+  submission write(const buffer<T>& to, std::span<const std::type_identity_t<T>> from) {
+    return write(buffer_slice<T>(to), from);
+  }
+  /// Keeps the source instead of copying it: a container that is moved in.
+  template <element T, class Owner>
+  submission write_from(const buffer_slice<T>& to, Owner owner);
+  template <element T, class Owner>
+  submission write_from(const buffer<T>& to, Owner owner) {
+    return write_from(buffer_slice<T>(to), std::move(owner));
+  }
+
+  template <element T>
+  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value);
+  template <element T>
+  submission fill(const buffer<T>& to, const std::type_identity_t<T>& value) {
+    return fill(buffer_slice<T>(to), value);
+  }
+  /// The source may belong to another runtime with a backend of the same kind: both sides are ordered.
+  template <element T>
+  submission copy(const buffer_slice<T>& to, const buffer_slice<std::type_identity_t<T>>& from);
+  template <element T>
+  submission copy(const buffer<T>& to, const buffer<T>& from) {
+    return copy(buffer_slice<T>(to), buffer_slice<T>(from));
+  }
+
+  // ---- Work that braid does not submit.
+
+  /// Enters an access that is over at `event`: whatever conflicts with it from now on waits for it.
+  template <class T, access Kind>
+  void note(const detail::buffer_argument<T, Kind>& a, typename B::event event);
+  /// An event behind all writes to the buffer that were submitted so far, for a stream that is not braid's to
+  /// wait on. The event is the caller's; what the caller then does with the buffer, note() tells.
+  template <element T>
+  typename B::event last_write(const buffer<T>& of);
+  /// Later ops of the stream come after `event`.
+  void wait_for(stream_id stream, const typename B::event& event) {
+    expect_outside_body("wait_for()");
+    engine_->wait_for(stream, event);
+  }
+  /// The stream of this id is one that the program made. Before its first use. Ops go there only where they
+  /// name it.
+  void adopt(stream_id stream, typename B::stream native) {
+    engine_->adopt(stream, std::move(native));
+    const std::scoped_lock lock(adopted_mutex_);
+    adopted_lanes_.insert(engine_->lane_of(stream));
+    has_adopted_lanes_.store(true, std::memory_order_release);  // pairs with may_place()
+  }
+
+  // ---- Waiting. A thread that waits runs ready ops meanwhile where the backend runs on this machine's
+  // cores.
+
+  /// Blocks until all that was submitted on the buffer is over. Throws op_error if what it holds then is
+  /// poisoned.
+  template <element T>
+  void wait(const buffer<T>& b) {
+    wait_for_buffer(b.handle().get());
+  }
+  /// Blocks until all that was submitted to the stream is over, well or not.
+  void wait(stream_id stream) {
+    expect_outside_body("wait()");
+    const traced_host_wait traced(*this);
+    engine_->wait(stream);
+  }
+  /// Likewise, for all streams.
+  void synchronize() {
+    expect_outside_body("synchronize()");
+    const traced_host_wait traced(*this);
+    engine_->wait_all();
+    forget_cancels();
+  }
+  /// Waits up to `timeout` for submitted work and what follows it, and says what is stuck. If nothing is, the
+  /// runtime refuses submits from then on; else it goes on.
+  shutdown_report shutdown(std::chrono::milliseconds timeout) {
+    expect_outside_body("shutdown()");
+    return engine_->shutdown(timeout);
+  }
+
+  // ---- About it.
+
+  /// Destroys the object after all work now on `after`, on a braid thread.
+  template <class T>
+  void retire(T&& object, stream_id after) {
+    engine_->retire(std::forward<T>(object), after);
+  }
+  [[nodiscard]] runtime_stats stats() const {
+    return {engine_->stats(), memory(), staging_->usage(), failed(), skipped(), cancelled()};
+  }
+  /// Gives free memory that nobody can touch any more back to the system, until at most `keep` bytes are
+  /// reserved. Returns how many bytes went.
+  std::uint64_t trim(std::uint64_t keep = 0);
+  [[nodiscard]] multi_stream<B>& engine() noexcept { return *engine_; }
+  [[nodiscard]] B& backend() noexcept { return engine_->backend(); }
+
+ private:
+  using engine_type = multi_stream<B>;
+
+  /// Tells a trace how long the program stood still.
+  struct traced_host_wait {
+    explicit traced_host_wait(const basic_runtime& runtime, detail::op_point op = {}) noexcept
+        : of(runtime), on(op) {
+      if (!of.is_traced()) [[likely]]
+        return;
+      began = detail::trace_now();
+      used = detail::trace_thread_time();
+    }
+    ~traced_host_wait() {
+      if (began != 0) [[unlikely]]
+        detail::trace_host_wait(of.trace_number(), on, began, used);
+    }
+    traced_host_wait(const traced_host_wait&) = delete;
+    traced_host_wait& operator=(const traced_host_wait&) = delete;
+    const basic_runtime& of;
+    detail::op_point on;
+    std::int64_t began = 0;
+    std::int64_t used = 0;
+  };
+
+  // Of runtime_base.
+  void wait_for(detail::op_point op) override;
+  bool may_cancel() const noexcept override { return !detail::enqueueing_backend<B>; }
+  bool is_over(detail::op_point op) override { return engine_->is_over(op.lane(), op.cursor()); }
+  void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
+  void notify(std::atomic<std::uint32_t>& word) noexcept override;
+  void post(detail::retired object) override { engine_->post(std::move(object)); }
+  void release(detail::buffer_core& dead) noexcept override;
+  const void* kind() const noexcept override {
+    static constexpr char here = 0;  // its address tells runtimes with one backend from others
+    return &here;
+  }
+
+  template <class T>
+  static std::uint64_t bytes_of(std::uint64_t count);
+  detail::buffer_handle make_core(std::uint64_t bytes, std::string_view name);
+  detail::buffer_handle adopt_core(void* data, std::uint64_t bytes, std::string_view name,
+                                   std::shared_ptr<void> owner);
+  [[gnu::always_inline]] inline void expect_ours(const detail::buffer_core* core) const;
+  void wait_for_buffer(detail::buffer_core* core);
+  void release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept;
+  [[nodiscard]] detail::pool_options pool_options_of(const runtime_options& options);
+
+  // Arguments: checked, then held (which may take memory on the lane), then noted as accessed.
+  [[gnu::always_inline]] inline void check_range(detail::buffer_core* core, byte_range range,
+                                                 access kind) const;
+  template <class T, access Kind>
+  [[gnu::always_inline]] void check(const detail::buffer_argument<T, Kind>& a) const {
+    check_range(a.core, a.range(), Kind);
+  }
+  template <class T>
+  void check(const detail::scratch_argument<T>&) const {}
+  void check(const binding&) const {}
+
+  /// The scratch memory of an op that is being given. When it has been, or could not be, the memory is free
+  /// again: the op is in its history.
+  template <std::size_t Count>
+  struct scratch_blocks {
+    basic_runtime& of;
+    std::array<detail::block*, Count> blocks{};
+    std::size_t taken = 0;
+    ~scratch_blocks() {
+      for (std::size_t i = 0; i < taken; ++i) blocks[i]->home->give(blocks[i]);
+    }
+  };
+  template <class A>
+  struct is_scratch : std::false_type {};
+  template <class T>
+  struct is_scratch<detail::scratch_argument<T>> : std::true_type {};
+
+  template <class Blocks, class T, access Kind>
+  detail::held_buffer<T, Kind> hold(Blocks&, detail::lane_id lane, const detail::buffer_argument<T, Kind>& a);
+  template <class Blocks, class T>
+  detail::held_buffer<T, access::write, true> hold(Blocks& blocks, detail::lane_id lane,
+                                                   const detail::scratch_argument<T>& a);
+  template <class Blocks>
+  detail::held_token hold(Blocks&, detail::lane_id, const binding& b) {
+    return {share_of(b), b};
+  }
+  static resource share_of(const binding& b);
+
+  template <class T, access Kind, class Held>
+  static binding bind(const detail::buffer_argument<T, Kind>& a, const Held& held) noexcept {
+    return held.bind(a.count != 0 && a.count * sizeof(T) == a.core->bytes);
+  }
+  template <class T, class Held>
+  static binding bind(const detail::scratch_argument<T>& a, const Held& held) noexcept {
+    return held.bind(a.count != 0);
+  }
+  static binding bind(const binding& b, const detail::held_token&) noexcept { return b; }
+
+  template <class T, access Kind>
+  static void note_use(const detail::buffer_argument<T, Kind>& a, detail::op_point op) {
+    note_access(*a.core, a.range(), Kind, op);
+  }
+  template <class T>
+  static void note_use(const detail::scratch_argument<T>&, detail::op_point) noexcept {}
+  static void note_use(const binding&, detail::op_point) noexcept {}
+  [[gnu::always_inline]] static inline void note_access(detail::buffer_core& core, byte_range range,
+                                                        access kind, detail::op_point op);
+
+  // `newest`: the order that the op comes after.
+  template <class T, access Kind>
+  static void look_at_order(const detail::buffer_argument<T, Kind>& a, std::uint64_t& newest) noexcept {
+    look_at_order_of(*a.core, newest);
+  }
+  template <class T>
+  static void look_at_order(const detail::scratch_argument<T>&, std::uint64_t&) noexcept {}
+  static void look_at_order(const binding&, std::uint64_t&) noexcept {}
+  static void look_at_order_of(const detail::buffer_core& core, std::uint64_t& newest) noexcept {
+    // relaxed: a lower bound is good enough
+    newest = std::max(newest, core.last_order.load(std::memory_order_relaxed));
+  }
+
+  detail::block* memory_of(detail::buffer_core& core, detail::lane_id lane) {
+    detail::block* found = core.memory.load(std::memory_order_acquire);  // pairs with take_memory()
+    return found != nullptr ? found : take_memory(core, lane);
+  }
+  [[gnu::noinline]] detail::block* take_memory(detail::buffer_core& core, detail::lane_id lane);
+  detail::block* take_block(detail::lane_id lane, std::uint64_t bytes);
+  [[nodiscard]] detail::pool& pool_of(detail::lane_id lane) noexcept {
+    if constexpr (requires { engine_->backend().device_of(engine_->stream_of(lane)); }) {
+      if (pools_.size() > 1) return *pools_[engine_->backend().device_of(engine_->stream_of(lane))];
+    }
+    return *pools_.front();
+  }
+  static std::vector<std::shared_ptr<memory_source>> memories_of(B& backend) {
+    if constexpr (requires { backend.memories(); }) {
+      return backend.memories();
+    } else {
+      return {backend.memory()};
+    }
+  }
+  [[nodiscard]] memory_usage memory() const;
+  detail::block* take_stage(detail::lane_id lane, std::uint64_t bytes);
+
+  template <class Tuple, std::size_t... I>
+  submission split(const stream_id* where, std::string_view label, Tuple&& args, std::index_sequence<I...>) {
+    return give(where, label, std::get<sizeof...(I)>(std::forward<Tuple>(args)),
+                std::as_const(std::get<I>(args))...);
+  }
+  template <class Body, class... Args>
+  submission give(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
+  template <class Body>
+  submission give(const stream_id* where, std::string_view text, Body&& body, const bindings& list);
+  static detail::lane_id lane_in(void* engine, stream_id id) {
+    return static_cast<engine_type*>(engine)->lane_of(id);
+  }
+  template <class Body, class Pack>
+  detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body,
+                          Pack&& held, std::span<const binding> bound, bool is_named = false);
+
+  // Placement.
+  [[nodiscard]] stream_id place(std::span<const detail::op_point> before);
+  template <class T, access Kind>
+  static void add_points(const detail::buffer_argument<T, Kind>& a, detail::op_point*& out) noexcept {
+    add_points_of(*a.core, Kind, out);
+  }
+  template <class T>
+  static void add_points(const detail::scratch_argument<T>&, detail::op_point*&) noexcept {}
+  static void add_points(const binding&, detail::op_point*&) noexcept {}
+  static void add_points_of(detail::buffer_core& core, access kind, detail::op_point*& out) noexcept;
+  [[nodiscard]] bool may_place(stream_id id) {
+    return !has_adopted_lanes_.load(std::memory_order_acquire) || !is_adopted(engine_->lane_of(id));
+  }
+  [[nodiscard]] bool is_adopted(detail::lane_id lane) {
+    const std::scoped_lock lock(adopted_mutex_);
+    return adopted_lanes_.contains(lane);
+  }
+  /// About how many ops the stream has still to run.
+  [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
+
+  // Data.
+  struct give_to_pool {
+    detail::pool* pool;
+    void operator()(detail::block* b) const noexcept { pool->give(b); }
+  };
+  using stage_handle = std::unique_ptr<detail::block, give_to_pool>;
+  struct staged {
+    detail::op_point op;
+    stage_handle stage;
+  };
+  template <access StageKind, class T, access Kind, class Prepare, class Body>
+  staged give_staged(std::string_view label, const detail::buffer_argument<T, Kind>& a, Prepare prepare,
+                     Body&& body);
+  template <class State, class T, class Take>
+  void read_staged(const std::shared_ptr<State>& state, const buffer_slice<T>& from, Take take);
+  template <element T>
+  void zero(const buffer<T>& made);
+
+  /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
+  /// lives.
+  typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);
+  template <element T>
+  submission copy_between(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
+  template <element T>
+  submission carry_over(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
+
+  // The engine goes first, while everything else is still there; then the pools.
+  const placement placement_;
+  const bool deterministic_;
+  std::uint32_t width_;  // streams that the placement spreads ops over
+  detail::runtime_link link_;
+  std::mutex adopted_mutex_;
+  std::map<const std::byte*, std::uint64_t> adopted_;
+  std::set<detail::lane_id> adopted_lanes_;
+  std::atomic<bool> has_adopted_lanes_{false};
+  std::vector<std::unique_ptr<detail::pool>> pools_;  // one for each device
+  std::unique_ptr<detail::pool> staging_;
+  std::atomic<std::uint32_t> rotation_{0};  // the next stream to try
+  std::unique_ptr<engine_type> engine_;
+};
+
+}  // namespace braid
+
+#include "braid/detail/runtime_data.hpp"
+#include "braid/detail/runtime_impl.hpp"
