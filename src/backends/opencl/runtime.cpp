@@ -1,5 +1,5 @@
-#include "braid/opencl.hpp"
 #include "braid/multi_stream.hpp"
+#include "braid/opencl.hpp"
 
 namespace braid {
 
