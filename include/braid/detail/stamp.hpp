@@ -74,9 +74,13 @@ class stamp {
   }
 
   /// By the holder of the slot's lock, while it is the slot's current one.
-  [[gnu::always_inline]] void retain_under_lock() noexcept { ++by_slot_; }
+  [[gnu::always_inline]] void retain_under_lock() noexcept {
+    if (counting_ != counting::never) ++by_slot_;  // the others are not written to: many threads look at them
+  }
   /// Likewise, also while the slot has not left it for its next one.
-  [[gnu::always_inline]] void release_under_lock() noexcept { --by_slot_; }
+  [[gnu::always_inline]] void release_under_lock() noexcept {
+    if (counting_ != counting::never) --by_slot_;
+  }
   /// By the holder of the slot's list lock, while it is the slot's current one.
   void retain_under_list_lock() noexcept { ++by_list_; }
   /// By the holder of the slot's lock: the slot, which has gone on to its next one, does not hold it any
