@@ -75,8 +75,9 @@ task_run run(pattern p, std::uint64_t tasks) {
   return result;
 }
 
+template <braid_use Use>
 grid_run run_grid(const grid& g) {
-  return {.ns = run_on_braid(ops->runtime(), g)};
+  return {.ns = run_on_braid(ops->runtime(), g, Use)};
 }
 
 // Joins the workers.
@@ -84,12 +85,16 @@ void rest() {
   ops.reset();
 }
 
-constexpr rival_entry entry{rival_abi, version, wake, run, run_grid, rest};
+constexpr rival_entry entry{rival_abi, version, wake, run, run_grid<braid_use::record>, rest};
+constexpr rival_entry submit_entry{rival_abi, version, wake, nullptr, run_grid<braid_use::submit>, rest};
 
 }  // namespace
 
 const rival_entry* braid_entry() {
   return &entry;
+}
+const rival_entry* braid_submit_entry() {
+  return &submit_entry;
 }
 
 }  // namespace braid::bench
@@ -97,6 +102,9 @@ const rival_entry* braid_entry() {
 #else
 
 const braid::bench::rival_entry* braid::bench::braid_entry() {
+  return nullptr;
+}
+const braid::bench::rival_entry* braid::bench::braid_submit_entry() {
   return nullptr;
 }
 

@@ -19,14 +19,25 @@ class braid_grid {
       for (unsigned x = 0; x < g.width(); ++x)
         cells_.push_back(rt_.adopt(std::span<grid_cell>(&g.cell(t, x), 1), "cell"));
   }
-  void run() {
-    for (unsigned t = 0; t < grid_.steps(); ++t)
-      for (unsigned x = grid_.row(t).first; x < grid_.row(t).end(); ++x) submit(t, x);
+  void run(braid_use use) {
+    unsigned t = 0;
+    if (const unsigned period = use == braid_use::record ? grid_.repeats_after() : 0; period != 0) {
+      submit_row(t++);
+      stride_ = period * std::max(1U, rows_of_a_recording / period);
+      if (t + 2 * stride_ <= grid_.steps()) {
+        const recording rows = rt_.record([&] {
+          for (unsigned i = 0; i < stride_; ++i) submit_row(t + i);
+        });
+        for (; t + stride_ <= grid_.steps(); t += stride_) rows.replay();
+      }
+    }
+    for (; t < grid_.steps(); ++t) submit_row(t);
     grid_.note_submitted(grid_.tasks());
     rt_.synchronize();
   }
 
  private:
+  static constexpr unsigned rows_of_a_recording = 12;
   using cell_buffer = decltype(std::declval<cpu::runtime&>().adopt(std::span<grid_cell>()));
 
   cell_buffer* row(unsigned t) {
@@ -34,6 +45,9 @@ class braid_grid {
   }
   [[nodiscard]] stream_id stream_of(unsigned x) const {
     return stream_id{std::uint64_t{x} * streams_ / grid_.width()};
+  }
+  void submit_row(unsigned t) {
+    for (unsigned x = grid_.row(t).first; x < grid_.row(t).end(); ++x) submit(t, x);
   }
   void submit(unsigned t, unsigned x) {
     const std::span<const unsigned> reads = grid_.row(t).reads[x];
@@ -50,29 +64,37 @@ class braid_grid {
                    std::index_sequence<I...>) {
     [[maybe_unused]] cell_buffer* last = row(t + grid_.stored_rows() - 1);
     rt_.submit(stream_of(x), "task", read(last[reads[I]])..., write(row(t)[x]),
-               [&g = grid_, t, x](const auto&...) { g.run(t, x); });
+               [&g = grid_, t, x, stride = stride_](const auto&...) mutable {
+                 g.run(t, x);
+                 t += stride;  // the next replay's
+               });
   }
   void submit_list(unsigned t, unsigned x, std::span<const unsigned> reads) {
     cell_buffer* last = row(t + grid_.stored_rows() - 1);
     list_.clear();
     for (const unsigned y : reads) list_.add(read(last[y]));
     list_.add(write(row(t)[x]));
-    rt_.submit(stream_of(x), "task", list_, [&g = grid_, t, x](std::span<const view>) { g.run(t, x); });
+    rt_.submit(stream_of(x), "task", list_,
+               [&g = grid_, t, x, stride = stride_](std::span<const view>) mutable {
+                 g.run(t, x);
+                 t += stride;
+               });
   }
 
   cpu::runtime& rt_;
   const grid& grid_;
   const unsigned streams_;
+  unsigned stride_ = 0;  // rows of a recording
   std::vector<cell_buffer> cells_;
   bindings list_;
 };
 
 }  // namespace
 
-double run_on_braid(cpu::runtime& rt, const grid& g) {
+double run_on_braid(cpu::runtime& rt, const grid& g, braid_use use) {
   braid_grid all(rt, g);
   const auto start = std::chrono::steady_clock::now();
-  all.run();
+  all.run(use);
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -301,8 +301,23 @@ grid::grid(const grid_options& options) : options_(options) {
     if (found == shapes_.end()) shapes_.push_back(std::move(made));
     row = std::move(next);
   }
+  repeats_after_ = find_period();
   cells_ = std::make_unique<grid_cell[]>(std::size_t{stored_} * options.width);
   reset();
+}
+
+unsigned grid::find_period() const {
+  const auto is_like = [&](unsigned a, unsigned b) {
+    const grid_row& x = row(a);
+    const grid_row& y = row(b);
+    return &x == &y || (x.first == y.first && x.width == y.width && x.reads == y.reads);
+  };
+  for (unsigned period = stored_; period <= steps() / 2; period += stored_) {
+    unsigned t = 1;
+    while (t + period < steps() && is_like(t, t + period)) ++t;
+    if (t + period == steps()) return period;
+  }
+  return 0;
 }
 
 void grid::reset() const {

@@ -141,6 +141,8 @@ class grid {
   [[nodiscard]] unsigned steps() const noexcept { return options_.steps; }
   [[nodiscard]] std::uint64_t tasks() const noexcept { return tasks_; }
   [[nodiscard]] const grid_row& row(unsigned t) const noexcept { return shapes_[shape_of_[t]]; }
+  /// After how many rows tasks read and write the same cells again, from row 1 on; 0 if they never do.
+  [[nodiscard]] unsigned repeats_after() const noexcept { return repeats_after_; }
   /// Rows of cells: 2, or one for each step.
   [[nodiscard]] unsigned stored_rows() const noexcept { return stored_; }
   [[nodiscard]] grid_cell& cell(unsigned t, unsigned x) const noexcept {
@@ -179,12 +181,14 @@ class grid {
     std::atomic<bool> dependent_ran{false};
     std::atomic<bool> is_overtaken{false};
   };
+  [[nodiscard]] unsigned find_period() const;
   static grid_check take_counts();
   static void execute(const grid& g, unsigned t, unsigned x);
   void hold_up(unsigned t, unsigned x) const;
 
   grid_options options_;
   unsigned stored_ = 2;
+  unsigned repeats_after_ = 0;
   std::uint64_t tasks_ = 0;
   std::uint64_t iterations_ = 0;
   std::vector<grid_row> shapes_;         // rows that are alike are stored once

@@ -22,6 +22,8 @@ struct known_runtime {
 constexpr std::array known{
     known_runtime{.name = "braid", .needs = "the CPU backend", .linked = braid_entry},
     known_runtime{
+        .name = "braid_submit", .needs = "the CPU backend", .linked = braid_submit_entry, .only_grids = true},
+    known_runtime{
         .name = "threads", .needs = "", .lower_bound = true, .linked = threads_entry, .only_grids = true},
     known_runtime{.name = "mpi", .needs = "", .lower_bound = true, .linked = mpi_entry, .only_grids = true},
     known_runtime{.name = "omp_gomp", .needs = "g++ with libgomp"},

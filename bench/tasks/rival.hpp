@@ -44,6 +44,8 @@ inline constexpr unsigned rival_abi = 2;
 
 /// braid itself, linked and not loaded. Null where braid was built without its CPU backend.
 const rival_entry* braid_entry();
+/// The same, with each task of a grid submitted: braid_entry() records rows that repeat.
+const rival_entry* braid_submit_entry();
 /// Likewise linked: the plain loop, threads ordered by hand, and ranks that this process starts.
 const rival_entry* sequential_entry();
 const rival_entry* threads_entry();

@@ -105,17 +105,18 @@ void run_with(pattern p, std::uint64_t tasks) {
   submit_pattern(p, tasks, ops);
 }
 
-/// A grid in windows of rows.
+/// A grid in windows of rows. The graph of a window is run again as long as the rows are the same.
 class grid_windows {
  public:
   explicit grid_windows(const grid& g)
       : grid_(g), rows_(std::max<std::size_t>(2, window / g.width())), nodes_(rows_ * g.width()) {}
 
   void run() {
-    for (unsigned t = 0; t < grid_.steps(); ++t) {
-      const grid_row& row = grid_.row(t);
-      for (unsigned x = row.first; x < row.end(); ++x) add(t, x, row);
-      if (++built_ == rows_ || t + 1 == grid_.steps()) finish();
+    for (; begin_ < grid_.steps(); begin_ += built_) {
+      if (!is_like_the_last()) build();
+      grid_.note_submitted(std::uint64_t{built_} * grid_.width());
+      for (node* task : first_) task->try_put({});
+      graph_.wait_for_all();
     }
   }
 
@@ -125,9 +126,28 @@ class grid_windows {
   std::optional<node>& at(unsigned row_of_window, unsigned x) {
     return nodes_[std::size_t{row_of_window} * grid_.width() + x];
   }
-  void add(unsigned t, unsigned x, const grid_row& row) {
-    node& task =
-        at(built_, x).emplace(graph_, [&g = grid_, t, x](const tbb::flow::continue_msg&) { g.run(t, x); });
+  // Of a window's first row it does not matter what it comes after: the window before is over.
+  [[nodiscard]] bool is_like_the_last() const {
+    if (begin_ == 0 || begin_ + built_ > grid_.steps()) return false;
+    const unsigned before = begin_ - built_;
+    if (grid_.row(begin_).first != grid_.row(before).first ||
+        grid_.row(begin_).width != grid_.row(before).width)
+      return false;
+    for (unsigned i = 1; i < built_; ++i)
+      if (&grid_.row(begin_ + i) != &grid_.row(before + i)) return false;
+    return true;
+  }
+  void build() {
+    first_.clear();
+    for (auto& each : nodes_) each.reset();
+    for (built_ = 0; built_ < rows_ && begin_ + built_ < grid_.steps(); ++built_) {
+      const grid_row& row = grid_.row(begin_ + built_);
+      for (unsigned x = row.first; x < row.end(); ++x) add(x, row);
+    }
+  }
+  void add(unsigned x, const grid_row& row) {
+    node& task = at(built_, x).emplace(
+        graph_, [this, i = built_, x](const tbb::flow::continue_msg&) { grid_.run(begin_ + i, x); });
     bool is_first = true;
     const auto follow = [&](node& before) {
       tbb::flow::make_edge(before, task);
@@ -138,21 +158,13 @@ class grid_windows {
     if (built_ >= 2 && row.after_writer[x - row.first] != 0) follow(*at(built_ - 2, x));
     if (is_first) first_.push_back(&task);
   }
-  void finish() {
-    grid_.note_submitted(std::uint64_t{built_} * grid_.width());
-    for (node* task : first_) task->try_put({});
-    graph_.wait_for_all();
-    first_.clear();
-    for (auto& each : nodes_) each.reset();
-    built_ = 0;
-  }
-
   const grid& grid_;
   const std::size_t rows_;
   tbb::flow::graph graph_;
   std::vector<std::optional<node>> nodes_;
   std::vector<node*> first_;
-  unsigned built_ = 0;
+  unsigned begin_ = 0;  // the window's first row
+  unsigned built_ = 0;  // its rows
 };
 
 std::optional<tbb_session> session;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "braid/backend.hpp"
@@ -69,6 +70,24 @@ class backend {
   template <class F>
   void launch(stream& s, std::uint64_t, F&& f) {
     s.queue_->launch(std::forward<F>(f));  // who runs the stream knows the cursor
+  }
+  /// Puts all parts of a replay on their streams, each behind its cursor in `before`, and commits them; or
+  /// throws.
+  template <class StreamOf>
+  void launch_replay(std::shared_ptr<const detail::recorded_ops> ops, std::uint64_t order,
+                     std::span<const std::uint64_t> before, StreamOf stream_of) {
+    auto made = std::make_shared<detail::cpu_replay>();
+    made->order = order;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      detail::cpu_queue& q = *stream_of(i).queue_;
+      q.expect_part();
+      made->parts.push_back({&q, before[i]});
+    }
+    made->ops = std::move(ops);
+    for (std::size_t i = 0; i < before.size(); ++i) made->parts[i].origin->launch_part(made, i);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      made->parts[i].origin->commit(before[i] + made->ops->plan.parts[i].ops);
+    }
   }
   [[nodiscard]] event event_of(stream& s, std::uint64_t cursor) { return {scheduler_, s.queue_, cursor}; }
   [[nodiscard]] std::shared_ptr<memory_source> memory() const;

@@ -44,6 +44,7 @@ enum class misuse {
   inside_guard,          ///< a resolve or a wait while this thread holds a guard of the same engine
   after_shutdown,        ///< use of an engine that was shut down
   inside_body,           ///< a submit or a wait inside the body of an operation
+  while_recording,       ///< a wait, or something that cannot be recorded, inside record()
   never_written,         ///< reading bytes that nothing ever wrote
   overlapping_adopt,     ///< adopting memory that was adopted before
   bad_size,              ///< a size that does not fit: of another length, or too large

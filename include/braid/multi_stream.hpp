@@ -20,3 +20,4 @@
 #include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/multi_stream_give.hpp"
 #include "braid/detail/multi_stream_impl.hpp"
+#include "braid/detail/multi_stream_replay.hpp"

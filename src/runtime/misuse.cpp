@@ -22,6 +22,14 @@ void throw_foreign_buffer(const buffer_core& core, bool is_closed) {
                         "into a buffer of this one");
 }
 
+void throw_not_recordable(std::string_view label) {
+  throw usage_error(
+      misuse::while_recording,
+      "the body of '" + std::string(label) +
+          "' cannot be copied: a replay on this device submits a copy of it. Capture what cannot be "
+          "copied in a std::shared_ptr");
+}
+
 void throw_never_written(const buffer_core& core, byte_range range) {
   throw usage_error(
       misuse::never_written,

@@ -25,6 +25,7 @@ void runtime_base::leave_traces() noexcept {
 }
 
 constinit thread_local const std::string* running_body = nullptr;
+constinit thread_local const runtime_base* recording_runtime = nullptr;
 constinit thread_local std::uint64_t last_order = 0;
 
 namespace {
@@ -111,6 +112,13 @@ runtime_base::poison* runtime_base::poison_of(const resource_state& state) noexc
 
 void runtime_base::expect_outside_body(const char* what) const {
   if (running_body == nullptr) return;
+  if (is_recording()) {
+    throw usage_error(
+        misuse::while_recording,
+        std::string(what) +
+            " inside record(): only submit(), fill() and copy() within one runtime are recorded. "
+            "Write what the ops start from before, and wait for what they leave after replay()");
+  }
   throw usage_error(
       misuse::inside_body,
       std::string(what) + " inside the body of '" + *running_body +

@@ -273,8 +273,35 @@ TEST(grid, every_pattern_is_right_on_braid) {
     if (o.steps < 7) continue;
     SCOPED_TRACE(name_of(o.pattern) + " " + std::to_string(o.width) + " " + std::to_string(o.steps));
     const grid g(o);
-    run_on_braid(rt, g);
-    ASSERT_EQ(describe(g.check(), g), "");
+    for (const braid_use use : {braid_use::submit, braid_use::record}) {
+      g.reset();
+      run_on_braid(rt, g, use);
+      ASSERT_EQ(describe(g.check(), g), "");
+    }
+  }
+}
+
+TEST(grid, says_after_how_many_rows_it_repeats) {
+  const auto period = [](grid_pattern pattern, bool one_per_row = false) {
+    return grid({.pattern = pattern, .steps = 60, .one_per_row = one_per_row}).repeats_after();
+  };
+  EXPECT_EQ(period(grid_pattern::stencil_1d), 2U);
+  EXPECT_EQ(period(grid_pattern::spread), 2U);
+  EXPECT_EQ(period(grid_pattern::fft), 6U);  // three strides, two rows of cells
+  EXPECT_EQ(period(grid_pattern::random_nearest), 0U);
+  EXPECT_EQ(period(grid_pattern::stencil_1d, true), 0U);
+}
+
+TEST(grid, rows_that_repeat_are_right_when_they_are_replayed) {
+  cpu::runtime rt({.workers = 2});
+  for (const auto& [pattern, name] : grid_patterns) {
+    SCOPED_TRACE(std::string(name));
+    const grid g({.pattern = pattern, .steps = 100});
+    for (int i = 0; i < 3; ++i) {
+      g.reset();
+      run_on_braid(rt, g, braid_use::record);
+      ASSERT_EQ(describe(g.check(), g), "");
+    }
   }
 }
 
@@ -285,7 +312,7 @@ TEST(grid, a_dependency_that_braid_is_not_told_of_is_caught) {
   o.dropped = grid_edge{2, 3, 4};
   o.patience = std::chrono::seconds(60);
   const grid g(o);
-  run_on_braid(rt, g);
+  run_on_braid(rt, g, braid_use::submit);
   ASSERT_TRUE(g.is_overtaken());  // (1, 4) waits for it, and nothing else does
   EXPECT_EQ(g.check().wrong_inputs, 1U);
 }

@@ -116,6 +116,18 @@ class aligner {
     }
   }
 
+  /// Makes what the slot has learned visible to others; leave_before() is to be called then.
+  void publish(slot_type& s) noexcept {
+    const locked lock(s.list_lock);
+    try {
+      stamp* old = std::exchange(s.now, s.stamps.make_current(s.known));
+      if (stamp* older = std::exchange(s.before, old)) older->leave();
+    } catch (const std::bad_alloc&) {
+      // Others go on with what the slot knew before, which is less and therefore safe.
+      ++s.errors;
+    }
+  }
+
   /// A mark that covers `cursor`, held for the caller; recorded if there is none.
   mark<B>* hold_mark(slot_type& origin, std::uint64_t cursor) {
     const locked lock(origin.list_lock);
@@ -212,17 +224,6 @@ class aligner {
     }
     p.m = nullptr;
     p.clock = nullptr;
-  }
-
-  void publish(slot_type& s) noexcept {
-    const locked lock(s.list_lock);
-    try {
-      stamp* old = std::exchange(s.now, s.stamps.make_current(s.known));
-      if (stamp* older = std::exchange(s.before, old)) older->leave();
-    } catch (const std::bad_alloc&) {
-      // Others go on with what the slot knew before, which is less and therefore safe.
-      ++s.errors;
-    }
   }
 
   // Sorts the needs; one entry an origin, for its newest cursor.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "braid/detail/lock.hpp"
+#include "braid/detail/recorded.hpp"
 
 // Streams on the cores of this machine.
 //
@@ -36,8 +37,9 @@ struct cpu_queue;
 
 /// One piece of work in a chunk; behind it stand the points to wait for and the payload.
 struct cpu_record {
-  void (*run)(void* payload, std::uint64_t cursor);  // runs and destroys; null: go on in the next chunk
-  std::uint32_t size;                                // with all that follows
+  /// Runs and destroys. Null: the payload is a cpu_part, or, of no size, go on in the next chunk.
+  void (*run)(void* payload, std::uint64_t cursor);
+  std::uint32_t size;  // with all that follows
   std::uint32_t waits : 31;
   std::uint32_t ends_op : 1;
 };
@@ -45,6 +47,20 @@ struct cpu_record {
 struct cpu_point {
   cpu_queue* origin;
   std::uint64_t cursor;
+};
+
+/// A replay of recorded ops, with the point behind which each of its parts begins.
+struct cpu_replay {
+  std::shared_ptr<const recorded_ops> ops;
+  std::uint64_t order;  // of the last op before
+  std::vector<cpu_point> parts;
+};
+/// One part of it, on its stream: as many ops as are left, each run from where it was recorded.
+struct cpu_part {
+  std::shared_ptr<const cpu_replay> of;
+  lane_id lane;
+  const recorded_op* next;
+  const recorded_op* end;
 };
 
 struct cpu_chunk {
@@ -164,6 +180,22 @@ struct alignas(64) cpu_queue {
     }
   }
 
+  /// Makes room for launch_part(), which then does not throw.
+  void expect_part() {
+    const std::size_t least =
+        2 * (sizeof(cpu_record) + 16) + waits.size() * sizeof(cpu_point) + sizeof(cpu_part);
+    if (tail + least + sizeof(cpu_record) > tail_end) add_chunk(least + sizeof(cpu_record));
+  }
+  /// Puts as many ops as the part has behind what the stream was given.
+  void launch_part(std::shared_ptr<const cpu_replay> of, std::size_t part) noexcept {
+    // What the part waits for stands in front of it: its ops have waits of their own.
+    if (!waits.empty()) reserve(0, [](void*, std::uint64_t) {});
+    const std::vector<recorded_op>& all = of->ops->parts[part];
+    const lane_id lane = of->ops->plan.parts[part].lane;
+    new (reserve(sizeof(cpu_part), nullptr))
+        cpu_part{std::move(of), lane, all.data(), all.data() + all.size()};
+  }
+
   inline void commit(std::uint64_t cursor);
 
   [[nodiscard]] bool is_done(std::uint64_t cursor) noexcept {
@@ -227,11 +259,15 @@ class cpu_scheduler {
   void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
   bool run(cpu_queue& q, unsigned patient, Until until);
-  void run_timed(cpu_record& r, void* payload, std::uint64_t cursor);
+  template <class Op>
+  void run_timed(Op op);
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
+  static bool comes_soon(const cpu_point& on) noexcept;
+  bool run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_t cursor, bool is_timed, bool& is_seen);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
+  void publish_up_to(cpu_queue& q, std::uint64_t cursor);
   static bool add_waiter(cpu_queue& origin, cpu_waiter& w);
   static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
 

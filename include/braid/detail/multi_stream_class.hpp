@@ -20,6 +20,7 @@
 #include "braid/detail/aligner.hpp"
 #include "braid/detail/in_flight.hpp"
 #include "braid/detail/op_locks.hpp"
+#include "braid/detail/recorder.hpp"
 #include "braid/detail/retire_thread.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/error.hpp"
@@ -190,6 +191,19 @@ class multi_stream final : private detail::gate_keeper {
     retirer_.add(detail::first_foreign_lane, nullptr, std::move(object));
   }
   [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
+  /// The resource belongs to this engine from now on. Throws usage_error if it belongs to another, or if the
+  /// binding is wrong.
+  void own(const binding& b) {
+    locks_.check(b, 0);
+    if (b.state->owner.load(std::memory_order_acquire) != arena_.get()) locks_.own(*b.state);
+  }
+  /// Gives a recorded sequence of ops again, on streams that were used before. Calls `hand_over(span of the
+  /// parts' cursors)` when the streams wait for what was before: it puts all ops on their streams and commits
+  /// them, or throws with nothing done.
+  template <class HandOver>
+  void replay(const detail::replay_plan& plan, HandOver hand_over);
+  /// What the slot was told to wait for, inside hand_over().
+  [[nodiscard]] const alignment& waits_of(detail::lane_id lane) { return waits_of(pool_.lane(lane)); }
 
  private:
   friend class resolved_streams<B, Threading>;
@@ -234,6 +248,8 @@ class multi_stream final : private detail::gate_keeper {
     return s.aligned;
   }
   void commit_point(slot_type& s) noexcept;
+  struct replay_locks;
+  void commit_replay(const detail::replay_plan& plan, std::span<const std::uint64_t> before) noexcept;
 
   void retire_after(detail::retired object, stream_id after);
   void retire_on(slot_type& s, detail::retired object) noexcept;

@@ -119,16 +119,21 @@ struct op_frame {
 
   template <class... Native>
   void operator()(std::uint64_t cursor, Native... native) noexcept {
+    run(cursor, rank, native...);
+  }
+  /// Likewise, as an op of another rank: one that was recorded has a new one in each replay.
+  template <class... Native>
+  void run(std::uint64_t cursor, op_rank as, Native... native) noexcept {
     // Where the body is the work, its time is the op's.
     constexpr bool is_work = sizeof...(Native) == 0;
     const std::int64_t began = is_work && home->is_traced() ? trace_now() : 0;
     failure_ptr why;
     if (home->needs_attention()) [[unlikely]]
-      why = home->refuse(info(cursor), held.touches());
+      why = home->refuse(info(cursor, as), held.touches());
     bool is_refused = why != nullptr;
     if constexpr (requires { body.refuse(); }) {
       if (!why) why = body.refuse();
-      if (why && !is_refused) home->pass_on(info(cursor), held.touches(), why);
+      if (why && !is_refused) home->pass_on(info(cursor, as), held.touches(), why);
       is_refused = why != nullptr;
     }
     if (!why) {
@@ -136,14 +141,14 @@ struct op_frame {
         const inside_body mark(label.name());
         held.call(body, native...);
       } catch (...) {
-        why = home->fail(info(cursor), held.touches(), std::current_exception());
+        why = home->fail(info(cursor, as), held.touches(), std::current_exception());
       }
       if (!why && home->needs_attention()) [[unlikely]]
         home->heal(held.touches());
     }
     if constexpr (requires { body.finish(why); }) body.finish(why);
     if (began != 0) [[unlikely]] {
-      trace_run(home->trace_number(), rank.lane(), cursor, began, trace_now(),
+      trace_run(home->trace_number(), as.lane(), cursor, began, trace_now(),
                 is_refused ? traced_outcome::skipped : (why ? traced_outcome::failed : traced_outcome::done));
     }
   }
@@ -154,8 +159,9 @@ struct op_frame {
     if constexpr (requires { body.finish(why); }) body.finish(why);
   }
 
-  [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept {
-    return {&label.name(), rank.order(), op_point(rank.lane(), cursor)};
+  [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept { return info(cursor, rank); }
+  [[nodiscard]] op_info info(std::uint64_t cursor, op_rank as) const noexcept {
+    return {&label.name(), as.order(), op_point(as.lane(), cursor)};
   }
 };
 

@@ -129,6 +129,20 @@ class op_locks {
     }
   }
 
+  /// Takes a resource of a recorded sequence of ops. The lanes of the sequence have no open op. Throws,
+  /// holding nothing more, if it has a next owner.
+  void lock_for_replay(const slot_type& s, resource_state& r, bool is_written) const {
+    if constexpr (Synchronised) {
+      if (!is_written) let_writers_pass(r);
+      r.lock.lock();
+      if (is_written && !is_free_of_readers(s, r)) wait_for_readers(s, r);
+    }
+    if (r.handed_on) {
+      if constexpr (Synchronised) r.lock.unlock();
+      throw_handed_on(r);
+    }
+  }
+
   void own(resource_state& r) const {
     stamp_arena* none = nullptr;
     // acq_rel: pairs with the loads of other engines' threads

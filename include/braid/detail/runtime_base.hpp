@@ -197,8 +197,14 @@ class runtime_base {
   std::atomic<std::uint64_t> cancelled_{0};
 };
 
-/// The label of the op whose body this thread runs; null outside.
+/// The label of the op whose body this thread runs; null outside. Inside record() it is not null either, so
+/// that a submit has one thing to look at.
 extern constinit thread_local const std::string* running_body;
+/// Whose ops are recorded on this thread; null outside record().
+extern constinit thread_local const runtime_base* recording_runtime;
+[[nodiscard]] inline bool is_recording() noexcept {
+  return recording_runtime != nullptr;
+}
 
 /// How a handle finds its runtime, and learns that it is gone. Links are few (as many as runtimes lived at
 /// the same time), used again with another number, and never freed: so that a handle is two words and costs

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,11 +26,13 @@
 #include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pool.hpp"
+#include "braid/detail/recorded.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/detail/trace_hooks.hpp"
 #include "braid/future.hpp"
 #include "braid/memory.hpp"
 #include "braid/policies.hpp"
+#include "braid/recording.hpp"
 
 // runtime.hpp without the bodies of the engine: see multi_stream_class.hpp.
 
@@ -174,6 +178,8 @@ namespace detail {
 template <class B>
 concept enqueueing_backend = requires { typename B::native_stream; };
 
+struct held_list;
+
 }  // namespace detail
 
 template <runtime_backend B>
@@ -223,6 +229,13 @@ class basic_runtime final : private detail::runtime_base {
     return split(&stream, label, std::forward_as_tuple(std::forward<Args>(args)...),
                  std::make_index_sequence<sizeof...(Args) - 1>{});
   }
+
+  /// Calls `fn`, and records the ops that it submits on this thread instead of running them: submit(), fill()
+  /// and copy() within this runtime. Bodies are kept, and called once in each replay, always one replay after
+  /// the other. What orders the ops among themselves is found here, once, where ops run on this machine's
+  /// cores; elsewhere a replay submits them again. Throws usage_error for a wait or another runtime inside.
+  template <class F>
+  [[nodiscard]] recording record(F&& fn);
 
   /// A copy of what the buffer holds after all that was submitted so far.
   template <element T>
@@ -420,6 +433,8 @@ class basic_runtime final : private detail::runtime_base {
     return {share_of(b), b};
   }
   static resource share_of(const binding& b);
+  /// The arguments of an op with `bindings`, as the body gets them and as the engine does.
+  detail::held_list hold_list(detail::lane_id lane, const bindings& list, std::vector<binding>& bound);
 
   template <class T, access Kind, class Held>
   static binding bind(const detail::buffer_argument<T, Kind>& a, const Held& held) noexcept {
@@ -492,6 +507,59 @@ class basic_runtime final : private detail::runtime_base {
   detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body,
                           Pack&& held, std::span<const binding> bound, bool is_named = false);
 
+  // Recording: see runtime_record.hpp.
+  static constexpr bool replays_points = point_backend<B> && !detail::enqueueing_backend<B>;
+  struct sequence;
+  [[nodiscard]] bool is_recorded() const noexcept { return detail::recording_runtime == this; }
+  template <class Body, class... Args>
+  submission record_op(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
+  template <class Body>
+  submission record_list(const stream_id* where, std::string_view text, Body&& body, const bindings& list);
+  template <class Body, class Pack>
+  detail::recorded_place record_frame(stream_id id, detail::lane_id lane, std::string_view text, Body&& body,
+                                      Pack&& held, std::span<const binding> bound, bool is_named);
+  template <class Body, class... Args>
+  void record_submit(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
+  stream_id place_recorded(std::span<detail::buffer_core* const> used);
+  template <class T, access Kind>
+  void check_recorded(const detail::buffer_argument<T, Kind>& a) const;
+  template <class A>
+  void check_recorded(const A&) const {}
+  template <class T, access Kind>
+  detail::held_buffer<T, Kind> hold_recorded(detail::lane_id lane,
+                                             const detail::buffer_argument<T, Kind>& a) {
+    scratch_blocks<0> none{*this};
+    return hold(none, lane, a);
+  }
+  template <class T>
+  detail::held_buffer<T, access::write, true> hold_recorded(detail::lane_id lane,
+                                                            const detail::scratch_argument<T>& a);
+  detail::held_token hold_recorded(detail::lane_id, const binding& b) { return {share_of(b), b}; }
+  template <class T, access Kind>
+  static void add_core(std::vector<detail::buffer_core*>& to, const detail::buffer_argument<T, Kind>& a) {
+    to.push_back(a.core);
+  }
+  template <class A>
+  static void add_core(std::vector<detail::buffer_core*>&, const A&) noexcept {}
+  template <class A>
+  static void keep_token(std::vector<resource>&, const A&) noexcept {}
+  static void keep_token(std::vector<resource>& to, const binding& b) { to.push_back(share_of(b)); }
+  template <class T, access Kind>
+  static void note_recorded(const detail::buffer_argument<T, Kind>& a, detail::recorded_place at) {
+    note_recorded_use(*a.core, a.range(), Kind, at);
+  }
+  template <class A>
+  static void note_recorded(const A&, detail::recorded_place) noexcept {}
+  static void note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
+                                detail::recorded_place at);
+  void give_again(const std::shared_ptr<detail::recorded_ops>& ops)
+    requires replays_points;
+  void launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t order,
+                   std::span<const std::uint64_t> before)
+    requires replays_points;
+  void trace_replay(const detail::recorded_ops& ops, std::span<const std::uint64_t> before)
+    requires replays_points;
+
   // Placement.
   [[nodiscard]] stream_id place(std::span<const detail::op_point> before);
   template <class T, access Kind>
@@ -541,7 +609,8 @@ class basic_runtime final : private detail::runtime_base {
   // The engine goes first, while everything else is still there; then the pools.
   const placement placement_;
   const bool deterministic_;
-  std::uint32_t width_;  // streams that the placement spreads ops over
+  std::uint32_t width_;          // streams that the placement spreads ops over
+  const std::uint32_t streams_;  // that there may be
   detail::runtime_link link_;
   std::mutex adopted_mutex_;
   std::map<const std::byte*, std::uint64_t> adopted_;
@@ -557,3 +626,4 @@ class basic_runtime final : private detail::runtime_base {
 
 #include "braid/detail/runtime_data.hpp"
 #include "braid/detail/runtime_impl.hpp"
+#include "braid/detail/runtime_record.hpp"

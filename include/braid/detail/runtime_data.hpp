@@ -161,6 +161,7 @@ void basic_runtime<B>::read_staged(const std::shared_ptr<State>& state, const bu
 template <runtime_backend B>
 template <element T>
 future<std::vector<T>> basic_runtime<B>::read(const buffer_slice<T>& from) {
+  if (detail::running_body != nullptr) expect_outside_body("read()");
   auto state = std::make_shared<detail::future_state<std::vector<T>>>(link_, detail::op_point{});
   if constexpr (detail::enqueueing_backend<B>) {
     expect_ours(from.handle().get());
@@ -175,6 +176,7 @@ future<std::vector<T>> basic_runtime<B>::read(const buffer_slice<T>& from) {
 template <runtime_backend B>
 template <element T>
 future<void> basic_runtime<B>::read(const buffer_slice<T>& from, std::span<T> to) {
+  if (detail::running_body != nullptr) expect_outside_body("read()");
   expect_ours(from.handle().get());
   if (from.size() != to.size()) {
     detail::throw_other_length("read()", from.handle()->name, from.size(), to.size());
@@ -212,6 +214,7 @@ submission basic_runtime<B>::write(const buffer_slice<T>& to, std::span<const st
 template <runtime_backend B>
 template <element T, class Owner>
 submission basic_runtime<B>::write_from(const buffer_slice<T>& to, Owner owner) {
+  if (detail::running_body != nullptr) expect_outside_body("write_from()");
   const std::span<const T> from(std::as_const(owner));
   expect_ours(to.handle().get());
   if (from.size() != to.size()) {

@@ -31,7 +31,8 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
     : runtime_base(options.logger ? options.logger : logger::process()),
       placement_(options.placement.value_or(detail::process_defaults().placed)),
       deterministic_(options.deterministic.value_or(detail::process_defaults().deterministic)),
-      width_(options.streams.value_or(detail::process_defaults().max_streams)) {
+      width_(options.streams.value_or(detail::process_defaults().max_streams)),
+      streams_(width_ + detail::process_defaults().special_streams) {
   const std::uint32_t most = width_;
   if constexpr (requires { backend.useful_streams(); }) width_ = std::min(width_, backend.useful_streams());
   if (options.memory) {
@@ -263,6 +264,21 @@ detail::held_buffer<T, access::write, true> basic_runtime<B>::hold(Blocks& block
 }
 
 template <runtime_backend B>
+detail::held_list basic_runtime<B>::hold_list(detail::lane_id lane, const bindings& list,
+                                              std::vector<binding>& bound) {
+  detail::held_list held;
+  for (const auto& item : list.items_) {
+    detail::block* memory = memory_of(*item.handle.get(), lane);
+    held.all.push_back(
+        {memory, memory->data, item.range.offset, item.range.end(), item.kind, item.tag, false});
+    held.views.emplace_back(memory->data + item.range.offset, item.range.size);
+    bound.push_back({memory, item.kind, item.range,
+                     item.range.size != 0 && item.range.size == item.handle->bytes, item.tag});
+  }
+  return held;
+}
+
+template <runtime_backend B>
 resource basic_runtime<B>::share_of(const binding& b) {
   if (b.state == nullptr) detail::throw_null_buffer();
   return resource::share(b.state);
@@ -409,8 +425,10 @@ template <runtime_backend B>
 template <class Body, class... Args>
 submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
                                   const Args&... args) {
-  if (detail::running_body != nullptr) [[unlikely]]
+  if (detail::running_body != nullptr) [[unlikely]] {
+    if (is_recorded()) return record_op(where, text, std::forward<Body>(body), args...);
     expect_outside_body("submit()");
+  }
   (check(args), ...);
   stream_id id;
   if (where != nullptr) {
@@ -440,25 +458,19 @@ template <runtime_backend B>
 template <class Body>
 submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
                                   const bindings& list) {
-  if (detail::running_body != nullptr) [[unlikely]]
+  if (detail::running_body != nullptr) [[unlikely]] {
+    if (is_recorded()) return record_list(where, text, std::forward<Body>(body), list);
     expect_outside_body("submit()");
+  }
   for (const auto& item : list.items_) check_range(item.handle.get(), item.range, item.kind);
   std::vector<detail::op_point> before(2 * list.size() + 1);
   detail::op_point* end = before.data();
   for (const auto& item : list.items_) add_points_of(*item.handle.get(), item.kind, end);
   const stream_id id = where != nullptr ? *where : place({before.data(), end});
   const detail::lane_id lane = engine_->lane_of(id);
-  detail::held_list held;
+  for (const auto& item : list.items_) look_at_order_of(*item.handle.get(), detail::last_order);
   std::vector<binding> bound;
-  for (const auto& item : list.items_) {
-    detail::block* memory = memory_of(*item.handle.get(), lane);
-    look_at_order_of(*item.handle.get(), detail::last_order);
-    held.all.push_back(
-        {memory, memory->data, item.range.offset, item.range.end(), item.kind, item.tag, false});
-    held.views.emplace_back(memory->data + item.range.offset, item.range.size);
-    bound.push_back({memory, item.kind, item.range,
-                     item.range.size != 0 && item.range.size == item.handle->bytes, item.tag});
-  }
+  detail::held_list held = hold_list(lane, list, bound);
   const detail::op_point op =
       launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   for (const auto& item : list.items_) note_access(*item.handle.get(), item.range, item.kind, op);

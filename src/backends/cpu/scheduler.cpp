@@ -136,9 +136,10 @@ cpu_queue* cpu_scheduler::take(cpu_queue* preferred) {
 // ---- Running.
 
 // One op in some is timed.
-void cpu_scheduler::run_timed(cpu_record& r, void* payload, std::uint64_t cursor) {
+template <class Op>
+void cpu_scheduler::run_timed(Op op) {
   const auto begin = std::chrono::steady_clock::now();
-  r.run(payload, cursor);
+  op();
   const auto took = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
   const std::uint64_t before = grain_.load(std::memory_order_relaxed);
   // An op that was interrupted tells little: the estimate grows slowly and falls fast.
@@ -158,12 +159,19 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   static thread_local unsigned runs = 0;
   bool is_timed = ++runs % one_run_in == 0;
   unsigned left = turn;
+  // Where ops are short, to look at what another thread writes takes longer than they do.
+  const unsigned looks_every = grain() < short_op ? 8 : 1;
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
+      bool is_seen = true;  // whether somebody may wait for the op
       for (bool ended = false; !ended;) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
+          if (r->size != 0) {
+            if (!run_recorded(q, *r, at + 1, std::exchange(is_timed, false), is_seen)) return true;  // parked
+            break;
+          }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
           q.head = begin_of(q.head_chunk);
           // release: pairs with the submitter's exchange
@@ -180,7 +188,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
           void* payload = q.head + sizeof(cpu_record) + r->waits * sizeof(cpu_point);
           if (is_timed) [[unlikely]] {
             is_timed = false;
-            run_timed(*r, payload, at + 1);
+            run_timed([&] { r->run(payload, at + 1); });
           } else {
             r->run(payload, at + 1);
           }
@@ -196,10 +204,12 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         q.head += r->size;
         q.next_wait = 0;
       }
-      publish(q, ++at);
-      const bool is_enough = until();
+      ++at;
+      if (is_seen) publish(q, at);
+      const bool is_enough = left % looks_every == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
+        publish_up_to(q, at);
         if (is_enough || ready_.load(std::memory_order_relaxed) != 0) {
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
@@ -251,21 +261,55 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
     wake_waiters(q, cursor);
 }
 
+void cpu_scheduler::publish_up_to(cpu_queue& q, std::uint64_t cursor) {
+  if (q.done.load(std::memory_order_relaxed) < cursor) publish(q, cursor);  // changed by this thread alone
+}
+
 // False: the stream is parked, or was woken and belongs to somebody else.
 bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
   const auto* points = std::launder(reinterpret_cast<const cpu_point*>(&r + 1));
   for (; q.next_wait < r.waits; ++q.next_wait) {
-    const cpu_point& on = points[q.next_wait];
-    unsigned looks = looks_before_parking;
-    bool complete = false;
-    for (;;) {
-      complete = on.origin->done.load(std::memory_order_acquire) >= on.cursor;  // pairs with publish()
-      // Nobody runs what this waits for while other streams are ready and this thread looks on.
-      if (complete || --looks == 0 || on.origin->state.load(std::memory_order_relaxed) != cpu_queue::running)
-        break;
-      relax();
-    }
-    if (!complete && !park(q, on)) return false;
+    if (!comes_soon(points[q.next_wait]) && !park(q, points[q.next_wait])) return false;
+  }
+  return true;
+}
+
+// Looks for a while whether the point is complete.
+bool cpu_scheduler::comes_soon(const cpu_point& on) noexcept {
+  for (unsigned looks = looks_before_parking;;) {
+    if (on.origin->done.load(std::memory_order_acquire) >= on.cursor) return true;  // pairs with publish()
+    // Nobody runs what this waits for while other streams are ready and this thread looks on.
+    if (--looks == 0 || on.origin->state.load(std::memory_order_relaxed) != cpu_queue::running) return false;
+    relax();
+  }
+}
+
+// The next op of the part that stands at the front. False: as pass_waits(). Nobody waits for ops for which
+// that was not found when they were recorded: their completion is told with that of a later one.
+bool cpu_scheduler::run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_t cursor, bool is_timed,
+                                 bool& is_seen) {
+  cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
+  const cpu_replay& replay = *part.of;
+  const recorded_op& op = *part.next;
+  for (; q.next_wait < op.waits; ++q.next_wait) {
+    const recorded_place& on = replay.ops->waits[op.first_wait + q.next_wait].on;
+    const cpu_point& begin = replay.parts[on.part];
+    const cpu_point point{begin.origin, begin.cursor + on.index};
+    if (comes_soon(point)) continue;
+    publish_up_to(q, cursor - 1);
+    if (!park(q, point)) return false;
+  }
+  q.next_wait = 0;
+  is_seen = op.is_seen;
+  const op_rank rank(part.lane, replay.order + 1 + op.number);
+  if (is_timed) [[unlikely]] {
+    run_timed([&] { op.frame->run(cursor, rank); });
+  } else {
+    op.frame->run(cursor, rank);
+  }
+  if (++part.next == part.end) {
+    part.~cpu_part();
+    q.head += r.size;
   }
   return true;
 }

@@ -1,0 +1,351 @@
+#pragma once
+
+// How a runtime records ops and runs them again; part of runtime.hpp.
+
+#include "braid/detail/runtime_class.hpp"
+
+namespace braid {
+
+namespace detail {
+
+template <class Body, class Pack>
+class recorded_frame_of final : public recorded_frame {
+ public:
+  using frame = op_frame<Body, Pack>;
+  explicit recorded_frame_of(frame&& f) : frame_(std::move(f)) {}
+  void run(std::uint64_t cursor, op_rank rank) noexcept override { frame_.run(cursor, rank); }
+  [[nodiscard]] const std::string& label() const noexcept override { return frame_.label.name(); }
+  [[nodiscard]] std::vector<touched> touches() const override {
+    const auto all = frame_.held.touches();
+    return {all.begin(), all.end()};
+  }
+
+ private:
+  frame frame_;
+};
+
+/// A recorded op on its way, on a device that gets one after the other.
+struct replayed_frame {
+  std::shared_ptr<const recorded_ops> of;
+  recorded_frame* frame;
+  op_rank rank;
+  struct {
+    const recorded_frame* of;
+    [[nodiscard]] std::vector<touched> touches() const { return of->touches(); }
+  } held;
+
+  void operator()(std::uint64_t cursor) noexcept { frame->run(cursor, rank); }
+  [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept {
+    return {&frame->label(), rank.order(), op_point(rank.lane(), cursor)};
+  }
+};
+
+/// What is being recorded on this thread.
+struct recording_session {
+  explicit recording_session(std::uint32_t streams) : analysis(streams) {}
+
+  recorder analysis;
+  std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
+  std::vector<std::function<void()>> submits;  // where ops are submitted again
+  struct tracked {
+    std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well
+    recorded_place last_write;
+  };
+  std::unordered_map<buffer_core*, tracked> buffers;
+  std::vector<std::uint64_t> ops_of;  // by part
+  std::uint32_t rotation = 0;
+
+  tracked& of(buffer_core& core) {
+    tracked& found = buffers[&core];
+    if (found.written == nullptr) {
+      core.refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
+      made->buffers.emplace_back(&core);
+      found.written = std::make_unique<buffer_core>(core.runtime, core.bytes, core.name);
+      core.each_written([&](byte_range r) { found.written->note_written(r); });
+    }
+    return found;
+  }
+};
+
+/// Makes the calling thread record, for a scope.
+class inside_record {
+ public:
+  inside_record(const runtime_base& of, recording_session& into) noexcept {
+    running_body = &label;
+    recording_runtime = &of;
+    session = &into;
+  }
+  ~inside_record() {
+    running_body = nullptr;
+    recording_runtime = nullptr;
+    session = nullptr;
+  }
+  inside_record(const inside_record&) = delete;
+  inside_record& operator=(const inside_record&) = delete;
+
+  static inline constinit thread_local recording_session* session = nullptr;
+
+ private:
+  static inline const std::string label = "record";
+};
+
+}  // namespace detail
+
+template <runtime_backend B>
+struct basic_runtime<B>::sequence final : detail::recorded_sequence {
+  sequence(detail::runtime_link of, detail::recording_session&& from)
+      : runtime(of), made(std::move(from.made)), submits(std::move(from.submits)) {
+    if constexpr (replays_points) made->finish(from.analysis);
+  }
+  void replay(const std::shared_ptr<recorded_sequence>&) override {
+    auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
+    home.expect_outside_body("replay()");
+    if constexpr (replays_points) {
+      home.give_again(made);
+    } else {
+      for (const auto& submit : submits) submit();
+    }
+  }
+  [[nodiscard]] std::uint64_t ops() const noexcept override {
+    return replays_points ? made->sequence.size() : submits.size();
+  }
+  [[nodiscard]] std::uint64_t waits() const noexcept override { return made->waits.size(); }
+
+  const detail::runtime_link runtime;
+  const std::shared_ptr<detail::recorded_ops> made;
+  const std::vector<std::function<void()>> submits;
+};
+
+template <runtime_backend B>
+template <class F>
+recording basic_runtime<B>::record(F&& fn) {
+  if (detail::running_body != nullptr) expect_outside_body("record()");
+  detail::recording_session session(streams_);
+  {
+    const detail::inside_record mark(*this, session);
+    std::forward<F>(fn)();
+  }
+  return recording(std::make_shared<sequence>(link_, std::move(session)));
+}
+
+// ---- An op is recorded.
+
+template <runtime_backend B>
+template <class T, access Kind>
+void basic_runtime<B>::check_recorded(const detail::buffer_argument<T, Kind>& a) const {
+  expect_ours(a.core);
+  detail::buffer_core& written = *detail::inside_record::session->of(*a.core).written;
+  if (Kind != access::write && !written.is_range_written(a.range()))
+    detail::throw_never_written(*a.core, a.range());
+}
+
+template <runtime_backend B>
+template <class T>
+detail::held_buffer<T, access::write, true> basic_runtime<B>::hold_recorded(
+    detail::lane_id lane, const detail::scratch_argument<T>& a) {
+  // Kept with the recording, as a buffer that nobody else knows.
+  auto& kept = detail::inside_record::session->made->buffers;
+  kept.push_back(make_core(std::max<std::uint64_t>(1, bytes_of<T>(a.count)), "scratch"));
+  detail::block* memory = memory_of(*kept.back().get(), lane);
+  return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};
+}
+
+// Behind the op that wrote something that this one uses, if that is the last one of its part; else in turn.
+template <runtime_backend B>
+stream_id basic_runtime<B>::place_recorded(std::span<detail::buffer_core* const> used) {
+  if (placement_ == placement::single) return stream_id{0};
+  if (placement_ == placement::per_thread) return stream_id::current();
+  detail::recording_session& on = *detail::inside_record::session;
+  for (detail::buffer_core* core : used) {
+    const detail::recorded_place last = on.of(*core).last_write;
+    if (last.index == 0 || on.ops_of[last.part] != last.index) continue;
+    return on.analysis.id_of(last.part);
+  }
+  for (std::uint32_t tried = 0; tried < width_; ++tried) {
+    const stream_id next{on.rotation++ % width_};
+    if (may_place(next)) return next;
+  }
+  return stream_id{0};
+}
+
+template <runtime_backend B>
+template <class Body, class... Args>
+submission basic_runtime<B>::record_op(const stream_id* where, std::string_view text, Body&& body,
+                                       const Args&... args) {
+  (check_recorded(args), ...);
+  if constexpr (replays_points) {
+    stream_id id;
+    if (where != nullptr) {
+      id = *where;
+    } else {
+      std::vector<detail::buffer_core*> used;
+      (add_core(used, args), ...);
+      id = place_recorded(used);
+    }
+    const detail::lane_id lane = engine_->lane_of(id);
+    detail::held_pack<decltype(hold_recorded(lane, args))...> held{{hold_recorded(lane, args)...}};
+    const auto bound = std::apply(
+        [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
+        held.each);
+    const detail::recorded_place at =
+        record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
+    (note_recorded(args, at), ...);
+  } else {
+    record_submit(where, text, std::forward<Body>(body), args...);
+    (note_recorded(args, {}), ...);
+  }
+  return {};
+}
+
+template <runtime_backend B>
+template <class Body>
+submission basic_runtime<B>::record_list(const stream_id* where, std::string_view text, Body&& body,
+                                         const bindings& list) {
+  std::vector<detail::buffer_core*> used;
+  for (const auto& item : list.items_) {
+    expect_ours(item.handle.get());
+    detail::buffer_core& written = *detail::inside_record::session->of(*item.handle.get()).written;
+    if (item.kind != access::write && !written.is_range_written(item.range))
+      detail::throw_never_written(*item.handle.get(), item.range);
+    used.push_back(item.handle.get());
+  }
+  detail::recorded_place at;
+  if constexpr (replays_points) {
+    const stream_id id = where != nullptr ? *where : place_recorded(used);
+    const detail::lane_id lane = engine_->lane_of(id);
+    std::vector<binding> bound;
+    detail::held_list held = hold_list(lane, list, bound);
+    at = record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
+  } else {
+    record_submit(where, text, std::forward<Body>(body), list);
+  }
+  for (const auto& item : list.items_) note_recorded_use(*item.handle.get(), item.range, item.kind, at);
+  return {};
+}
+
+template <runtime_backend B>
+template <class Body, class Pack>
+detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane_id lane,
+                                                      std::string_view text, Body&& body, Pack&& held,
+                                                      std::span<const binding> bound, bool is_named) {
+  using made_frame = detail::recorded_frame_of<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+  detail::recording_session& on = *detail::inside_record::session;
+  for (const binding& b : bound) engine_->own(b);
+  auto frame = std::make_unique<made_frame>(
+      typename made_frame::frame{this, detail::label_ref::of(text), detail::op_rank(lane, 0),
+                                 std::forward<Pack>(held), std::forward<Body>(body)});
+  auto& waits = on.made->waits;
+  const auto first_wait = static_cast<std::uint32_t>(waits.size());
+  const detail::recorded_place at = on.analysis.add(lane, id, bound, waits);
+  if (at.part == on.ops_of.size()) on.ops_of.push_back(0);
+  on.ops_of[at.part] = at.index;
+  on.made->sequence.push_back(
+      {at, first_wait, static_cast<std::uint32_t>(waits.size()) - first_wait, is_named, std::move(frame)});
+  return at;
+}
+
+// Where a backend cannot be told of points, a replay submits the ops once more.
+template <runtime_backend B>
+template <class Body, class... Args>
+void basic_runtime<B>::record_submit(const stream_id* where, std::string_view text, Body&& body,
+                                     const Args&... args) {
+  using kept = std::decay_t<Body>;
+  if constexpr (std::copy_constructible<kept>) {
+    (keep_token(detail::inside_record::session->made->tokens, args), ...);
+    detail::inside_record::session->submits.push_back(
+        [this, id = where != nullptr ? std::optional(*where) : std::nullopt, label = std::string(text),
+         what = kept(std::forward<Body>(body)),
+         args...] { give(id ? &*id : nullptr, label, kept(what), args...); });
+  } else {
+    detail::throw_not_recordable(text);
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
+                                         detail::recorded_place at) {
+  if (kind == access::read) return;
+  auto& tracked = detail::inside_record::session->of(core);
+  tracked.written->note_written(range);
+  tracked.last_write = at;
+  if (!core.is_range_written({0, core.bytes}))
+    detail::inside_record::session->made->written.emplace_back(&core, range);
+}
+
+// ---- The ops are run again.
+
+template <runtime_backend B>
+void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& ops)
+  requires replays_points
+{
+  const detail::replay_plan& plan = ops->plan;
+  for (const auto& part : plan.parts) {
+    if constexpr (requires { engine_->backend().admit(engine_->stream_of(part.lane)); }) {
+      engine_->backend().admit(engine_->stream_of(part.lane));
+    }
+  }
+  std::uint64_t order = detail::last_order;
+  for (const auto& each : ops->buffers) look_at_order_of(*each.get(), order);
+  const auto stream_of = [&](std::size_t part) ->
+      typename B::stream& { return engine_->stream_of(plan.parts[part].lane); };
+  engine_->replay(plan, [&](std::span<const std::uint64_t> before) {
+    if (is_traced()) [[unlikely]]
+      trace_replay(*ops, before);
+    if constexpr (requires { engine_->backend().launch_replay(ops, order, before, stream_of); }) {
+      engine_->backend().launch_replay(ops, order, before, stream_of);
+    } else {
+      launch_each(ops, order, before);
+    }
+  });
+  detail::last_order = order + ops->sequence.size();
+  for (const auto& each : ops->buffers)
+    each->last_order.store(detail::last_order, std::memory_order_relaxed);  // as in note_access()
+  for (const auto& [core, range] : ops->written) core->note_written(range);
+}
+
+// One op after the other.
+template <runtime_backend B>
+void basic_runtime<B>::launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t order,
+                                   std::span<const std::uint64_t> before)
+  requires replays_points
+{
+  B& backend = engine_->backend();
+  for (const auto& each : ops->sequence) {
+    const detail::recorded_place at = each.at;
+    const auto& part = ops->plan.parts[at.part];
+    auto& stream = engine_->stream_of(part.lane);
+    for (const auto& w : ops->waits_of(each)) {
+      backend.wait_point(stream, engine_->stream_of(ops->plan.parts[w.on.part].lane),
+                         before[w.on.part] + w.on.index);
+    }
+    backend.launch(stream, before[at.part] + at.index,
+                   detail::replayed_frame{
+                       ops, each.frame.get(), detail::op_rank(part.lane, ++order), {each.frame.get()}});
+    if constexpr (detail::commits_points<B>) backend.commit_point(stream, before[at.part] + at.index);
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::span<const std::uint64_t> before)
+  requires replays_points
+{
+  const std::int64_t now = detail::trace_now();
+  for (const auto& each : ops.sequence) {
+    const detail::recorded_place at = each.at;
+    const auto& part = ops.plan.parts[at.part];
+    std::vector<binding> bound;
+    for (const detail::touched& t : each.frame->touches())
+      bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
+    std::vector<stream_wait> waits;
+    if (at.index == 1) waits = engine_->waits_of(part.lane).waits;
+    for (const auto& w : ops.waits_of(each)) {
+      const std::uint64_t on = before[w.on.part] + w.on.index;
+      waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
+    }
+    detail::trace_op({trace_number(), part.lane, part.id, before[at.part] + at.index, each.frame->label(),
+                      now, each.is_named},
+                     bound, waits, &lane_in, engine_.get());
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,198 @@
+#include "braid/detail/recorder.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "braid/detail/recorded.hpp"
+#include "braid/multi_stream.hpp"
+
+namespace braid::detail {
+
+namespace {
+
+/// Runs nothing: what it is told to wait for is read from the guard.
+struct recorder_backend {
+  struct stream {};
+  struct event {};
+  stream create_stream() { return {}; }
+  event flush(stream&) { return {}; }
+  void wait_event(stream&, const event&) {}
+  void wait_event_sync(const event&) {}
+  bool is_complete(const event&) { return true; }
+  void wait_point(stream&, const stream&, std::uint64_t) {}
+  bool is_point_complete(const stream&, std::uint64_t) { return true; }
+  void wait_point_sync(const stream&, std::uint64_t) {}
+};
+
+bool contains(byte_range outer, byte_range inner) noexcept {
+  return outer.offset <= inner.offset && inner.end() <= outer.end();
+}
+bool is_same(const replay_plan::use& a, const replay_plan::use& b) noexcept {
+  return a.at.part == b.at.part && a.bound.kind == b.bound.kind && a.bound.tag == b.bound.tag &&
+         a.bound.range.offset == b.bound.range.offset && a.bound.range.size == b.bound.range.size;
+}
+bool overwrites(access kind) noexcept {
+  return kind == access::write || kind == access::read_write;
+}
+
+}  // namespace
+
+struct recorder::state {
+  /// What the sequence did to one resource so far.
+  struct seen {
+    resource shadow;
+    bool changed = false;
+    std::vector<byte_range> overwritten;
+    std::vector<replay_plan::use> first;
+    std::vector<replay_plan::use> last;
+
+    void note(recorded_place at, const binding& b);
+    void note_first(const replay_plan::use& made);
+  };
+
+  explicit state(std::uint32_t streams)
+      : engine({}, {.max_streams = streams,
+                    .special_streams = 0,
+                    .logger = std::make_shared<logger>(),
+                    .marks = mark_policy::lazy,
+                    .deterministic = true,
+                    .ops_in_flight = 0,
+                    .bytes_in_flight = 0}) {}
+
+  std::uint32_t part_of(lane_id lane, stream_id id) {
+    const auto found =
+        std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p.lane == lane; });
+    if (found != parts.end()) return static_cast<std::uint32_t>(found - parts.begin());
+    parts.push_back({.lane = lane, .id = id});
+    return static_cast<std::uint32_t>(parts.size() - 1);
+  }
+
+  std::unordered_map<resource_state*, seen> resources;
+  std::vector<binding> shadows;  // of the op that is being added
+  std::vector<seen*> touched;    // likewise
+  std::vector<replay_plan::part> parts;
+  multi_stream<recorder_backend, externally_synchronised> engine;
+};
+
+recorder::recorder(std::uint32_t streams) : state_(std::make_unique<state>(streams)) {}
+recorder::~recorder() = default;
+
+recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding> bound,
+                             std::vector<wait>& waits) {
+  state& s = *state_;
+  s.shadows.clear();
+  s.touched.clear();
+  for (const binding& b : bound) {
+    state::seen& of = s.resources[b.state];
+    if (!of.shadow) of.shadow = resource::memory(b.state->size, b.state->name);
+    binding shadow(of.shadow, b.kind, b.range, b.tag);
+    shadow.whole = b.whole;
+    s.shadows.push_back(shadow);
+    s.touched.push_back(&of);
+  }
+  recorded_place at;
+  at.part = s.part_of(lane, id);
+  auto& part = s.parts[at.part];
+  {
+    const auto guard = s.engine.resolve(stream_id{at.part}, s.shadows);
+    at.index = guard.cursor();
+    for (const stream_wait& w : guard.waits().waits) {
+      const recorded_place on{static_cast<std::uint32_t>(w.origin.value), w.cursor};
+      waits.push_back({on, w.why, bound[w.binding].state->id, w.binding});
+      ++part.waits[static_cast<unsigned>(w.why)];
+    }
+  }
+  part.ops = at.index;
+  for (std::size_t i = 0; i < bound.size(); ++i) s.touched[i]->note(at, bound[i]);
+  return at;
+}
+
+stream_id recorder::id_of(std::uint32_t part) const noexcept {
+  return state_->parts[part].id;
+}
+
+void recorder::state::seen::note(recorded_place at, const binding& b) {
+  if (b.range.size == 0) return;
+  const replay_plan::use made{at, b};
+  const bool is_covered =
+      std::any_of(overwritten.begin(), overwritten.end(), [&](byte_range r) { return contains(r, b.range); });
+  if (!is_covered) note_first(made);
+  // An overwrite takes the place of all before it there; else the newest of several like it stands for them.
+  std::erase_if(last, [&](const replay_plan::use& u) {
+    return overwrites(b.kind) ? contains(b.range, u.bound.range) : is_same(u, made);
+  });
+  last.push_back(made);
+  changed = changed || b.kind != access::read;
+  if (!overwrites(b.kind) || is_covered) return;
+  std::erase_if(overwritten, [&](byte_range r) { return contains(b.range, r); });
+  overwritten.push_back(b.range);
+}
+
+void recorder::state::seen::note_first(const replay_plan::use& made) {
+  if (std::any_of(first.begin(), first.end(), [&](const auto& u) { return is_same(u, made); })) return;
+  // The part waits for all that it needs before it begins: an overwrite needs what a reader does, and more.
+  if (overwrites(made.bound.kind)) {
+    std::erase_if(first, [&](const replay_plan::use& u) {
+      return u.at.part == made.at.part && u.bound.kind == access::read &&
+             contains(made.bound.range, u.bound.range);
+    });
+  }
+  first.push_back(made);
+}
+
+replay_plan recorder::finish(std::vector<std::uint32_t>& numbers) {
+  state& s = *state_;
+  std::vector<std::uint32_t> order(s.parts.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return s.parts[a].lane < s.parts[b].lane; });
+  numbers.resize(order.size());
+  replay_plan plan;
+  for (std::uint32_t n = 0; n < order.size(); ++n) {
+    numbers[order[n]] = n;
+    plan.parts.push_back(s.parts[order[n]]);
+  }
+  std::vector<std::pair<resource_state*, const state::seen*>> sorted;
+  for (const auto& [of, what] : s.resources) sorted.emplace_back(of, &what);
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [of, seen] : sorted) {
+    const state::seen& what = *seen;
+    plan.resources.push_back(
+        {of, what.changed ? access::read_write : access::read, byte_range{0, of->size}, of->size != 0});
+    for (replay_plan::use u : what.first) {
+      u.at.part = numbers[u.at.part];
+      plan.first.push_back(u);
+    }
+    for (replay_plan::use u : what.last) {
+      u.at.part = numbers[u.at.part];
+      plan.last.push_back(u);
+    }
+  }
+  for (std::uint32_t a = 0; a < order.size(); ++a) {
+    for (std::uint32_t b = 0; b < order.size(); ++b) {
+      const std::uint64_t known = s.engine.last_synced(stream_id{a}, stream_id{b});
+      if (a != b && known != 0) plan.learned.push_back({numbers[a], {numbers[b], known}});
+    }
+  }
+  return plan;
+}
+
+void recorded_ops::finish(recorder& analysis) {
+  std::vector<std::uint32_t> numbers;
+  plan = analysis.finish(numbers);
+  parts.resize(plan.parts.size());
+  for (recorder::wait& w : waits) w.on.part = numbers[w.on.part];
+  for (described& each : sequence) {
+    each.at.part = numbers[each.at.part];
+    parts[each.at.part].push_back({each.frame.get(), static_cast<std::uint32_t>(&each - sequence.data()),
+                                   each.first_wait, each.waits & 0x7fffffffU, 0});
+  }
+  const auto see = [&](const recorded_place& at) { parts[at.part][at.index - 1].is_seen = 1; };
+  for (const recorder::wait& w : waits) see(w.on);
+  for (const replay_plan::use& u : plan.last) see(u.at);
+  for (auto& part : parts) part.back().is_seen = 1;
+}
+
+}  // namespace braid::detail
