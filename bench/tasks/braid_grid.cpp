@@ -23,13 +23,13 @@ class braid_grid {
     unsigned t = 0;
     if (const unsigned period = use == braid_use::record ? grid_.repeats_after() : 0; period != 0) {
       submit_row(t++);
-      stride_ = period * std::max(1U, rows_of_a_recording / period);
-      if (t + 2 * stride_ <= grid_.steps()) {
-        const recording rows = rt_.record([&] {
-          for (unsigned i = 0; i < stride_; ++i) submit_row(t + i);
-        });
-        for (; t + stride_ <= grid_.steps(); t += stride_) rows.replay();
-      }
+      stride_ = period;
+      const recording rows = rt_.record([&] {
+        for (unsigned i = 0; i < stride_; ++i) submit_row(t + i);
+      });
+      const unsigned times = (grid_.steps() - t) / stride_;
+      rows.replay(times);
+      t += times * stride_;
     }
     for (; t < grid_.steps(); ++t) submit_row(t);
     grid_.note_submitted(grid_.tasks());
@@ -37,7 +37,6 @@ class braid_grid {
   }
 
  private:
-  static constexpr unsigned rows_of_a_recording = 12;
   using cell_buffer = decltype(std::declval<cpu::runtime&>().adopt(std::span<grid_cell>()));
 
   cell_buffer* row(unsigned t) {

@@ -74,9 +74,10 @@ class backend {
   /// Puts all parts of a replay on their streams, each behind its cursor in `before`, and commits them; or
   /// throws.
   template <class StreamOf>
-  void launch_replay(std::shared_ptr<const detail::recorded_ops> ops, std::uint64_t order,
-                     std::span<const std::uint64_t> before, StreamOf stream_of) {
+  void launch_replay(std::shared_ptr<const detail::recorded_ops> ops, std::uint64_t times,
+                     std::uint64_t order, std::span<const std::uint64_t> before, StreamOf stream_of) {
     auto made = std::make_shared<detail::cpu_replay>();
+    made->times = times;
     made->order = order;
     for (std::size_t i = 0; i < before.size(); ++i) {
       detail::cpu_queue& q = *stream_of(i).queue_;
@@ -86,7 +87,7 @@ class backend {
     made->ops = std::move(ops);
     for (std::size_t i = 0; i < before.size(); ++i) made->parts[i].origin->launch_part(made, i);
     for (std::size_t i = 0; i < before.size(); ++i) {
-      made->parts[i].origin->commit(before[i] + made->ops->plan.parts[i].ops);
+      made->parts[i].origin->commit(before[i] + times * made->ops->plan.parts[i].ops);
     }
   }
   [[nodiscard]] event event_of(stream& s, std::uint64_t cursor) { return {scheduler_, s.queue_, cursor}; }

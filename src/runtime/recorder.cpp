@@ -70,8 +70,18 @@ struct recorder::state {
   }
 
   std::unordered_map<resource_state*, seen> resources;
-  std::vector<binding> shadows;  // of the op that is being added
-  std::vector<seen*> touched;    // likewise
+  struct given_op {
+    std::uint32_t part;
+    std::uint32_t bindings;
+  };
+  /// Gives the op to the engine, in the sequence after this many. Returns its cursor.
+  std::uint64_t give(given_op op, const binding* bound, std::vector<recorder::wait>& waits,
+                     std::uint64_t sequences_before);
+
+  std::vector<given_op> given;
+  std::vector<binding> shadows;    // of all of them
+  std::vector<std::uint64_t> ids;  // of the resources that these stand for
+  std::vector<seen*> touched;      // by the op that is being added
   std::vector<replay_plan::part> parts;
   multi_stream<recorder_backend, externally_synchronised> engine;
 };
@@ -82,7 +92,8 @@ recorder::~recorder() = default;
 recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding> bound,
                              std::vector<wait>& waits) {
   state& s = *state_;
-  s.shadows.clear();
+  const std::size_t first = s.shadows.size();
+  const std::size_t first_wait = waits.size();
   s.touched.clear();
   for (const binding& b : bound) {
     state::seen& of = s.resources[b.state];
@@ -90,23 +101,38 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
     binding shadow(of.shadow, b.kind, b.range, b.tag);
     shadow.whole = b.whole;
     s.shadows.push_back(shadow);
+    s.ids.push_back(b.state->id);
     s.touched.push_back(&of);
   }
   recorded_place at;
   at.part = s.part_of(lane, id);
-  auto& part = s.parts[at.part];
-  {
-    const auto guard = s.engine.resolve(stream_id{at.part}, s.shadows);
-    at.index = guard.cursor();
-    for (const stream_wait& w : guard.waits().waits) {
-      const recorded_place on{static_cast<std::uint32_t>(w.origin.value), w.cursor};
-      waits.push_back({on, w.why, bound[w.binding].state->id, w.binding});
-      ++part.waits[static_cast<unsigned>(w.why)];
-    }
+  s.given.push_back({at.part, static_cast<std::uint32_t>(bound.size())});
+  try {
+    at.index = static_cast<std::int64_t>(s.give(s.given.back(), s.shadows.data() + first, waits, 0));
+  } catch (...) {
+    s.given.pop_back();
+    if (s.parts.back().ops == 0) s.parts.pop_back();  // it was made for this op
+    s.shadows.erase(s.shadows.begin() + static_cast<std::ptrdiff_t>(first), s.shadows.end());
+    s.ids.resize(first);
+    throw;
   }
-  part.ops = at.index;
+  auto& part = s.parts[at.part];
+  part.ops = static_cast<std::uint64_t>(at.index);
+  for (std::size_t i = first_wait; i < waits.size(); ++i) ++part.waits[static_cast<unsigned>(waits[i].why)];
   for (std::size_t i = 0; i < bound.size(); ++i) s.touched[i]->note(at, bound[i]);
   return at;
+}
+
+std::uint64_t recorder::state::give(given_op op, const binding* bound, std::vector<recorder::wait>& waits,
+                                    std::uint64_t sequences_before) {
+  const auto guard = engine.resolve(stream_id{op.part}, std::span<const binding>(bound, op.bindings));
+  for (const stream_wait& w : guard.waits().waits) {
+    recorded_place on{static_cast<std::uint32_t>(w.origin.value), static_cast<std::int64_t>(w.cursor)};
+    on.index -= static_cast<std::int64_t>(sequences_before * parts[on.part].ops);
+    const std::size_t at = static_cast<std::size_t>(bound - shadows.data()) + w.binding;
+    waits.push_back({on, w.why, ids[at], w.binding});
+  }
+  return guard.cursor();
 }
 
 stream_id recorder::id_of(std::uint32_t part) const noexcept {
@@ -142,7 +168,8 @@ void recorder::state::seen::note_first(const replay_plan::use& made) {
   first.push_back(made);
 }
 
-replay_plan recorder::finish(std::vector<std::uint32_t>& numbers) {
+replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wait>& waits,
+                             std::vector<std::uint32_t>& firsts) {
   state& s = *state_;
   std::vector<std::uint32_t> order(s.parts.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -171,28 +198,47 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers) {
     }
   }
   for (std::uint32_t a = 0; a < order.size(); ++a) {
+    // Before the sequence is given once more: what is known after the first is known after each.
     for (std::uint32_t b = 0; b < order.size(); ++b) {
       const std::uint64_t known = s.engine.last_synced(stream_id{a}, stream_id{b});
-      if (a != b && known != 0) plan.learned.push_back({numbers[a], {numbers[b], known}});
+      if (a != b && known != 0)
+        plan.learned.push_back({numbers[a], {numbers[b], static_cast<std::int64_t>(known)}});
     }
   }
+  const binding* bound = s.shadows.data();
+  for (const state::given_op& op : s.given) {
+    firsts.push_back(static_cast<std::uint32_t>(waits.size()));
+    s.give(op, bound, waits, 1);
+    bound += op.bindings;
+    for (std::size_t i = firsts.back(); i < waits.size(); ++i)
+      ++plan.parts[numbers[op.part]].again[static_cast<unsigned>(waits[i].why)];
+  }
+  firsts.push_back(static_cast<std::uint32_t>(waits.size()));
   return plan;
 }
 
 void recorded_ops::finish(recorder& analysis) {
   std::vector<std::uint32_t> numbers;
-  plan = analysis.finish(numbers);
+  std::vector<std::uint32_t> firsts;
+  inner_waits = waits.size();
+  plan = analysis.finish(numbers, waits, firsts);
   parts.resize(plan.parts.size());
   for (recorder::wait& w : waits) w.on.part = numbers[w.on.part];
-  for (described& each : sequence) {
+  for (std::uint32_t n = 0; n < sequence.size(); ++n) {
+    described& each = sequence[n];
     each.at.part = numbers[each.at.part];
-    parts[each.at.part].push_back({each.frame.get(), static_cast<std::uint32_t>(&each - sequence.data()),
-                                   each.first_wait, each.waits & 0x7fffffffU, 0});
+    each.again = {firsts[n], firsts[n + 1] - firsts[n]};
+    parts[each.at.part].push_back({each.frame.get(), n, false, false, each.once, each.again});
   }
-  const auto see = [&](const recorded_place& at) { parts[at.part][at.index - 1].is_seen = 1; };
-  for (const recorder::wait& w : waits) see(w.on);
-  for (const replay_plan::use& u : plan.last) see(u.at);
-  for (auto& part : parts) part.back().is_seen = 1;
+  for (const recorder::wait& w : waits) {
+    auto& part = parts[w.on.part];
+    const std::int64_t index =
+        w.on.index > 0 ? w.on.index : w.on.index + static_cast<std::int64_t>(part.size());
+    part[static_cast<std::size_t>(index) - 1].is_awaited = true;
+  }
+  for (const replay_plan::use& u : plan.last)
+    parts[u.at.part][static_cast<std::size_t>(u.at.index) - 1].is_last = true;
+  for (auto& part : parts) part.back().is_last = true;
 }
 
 }  // namespace braid::detail

@@ -49,9 +49,10 @@ struct cpu_point {
   std::uint64_t cursor;
 };
 
-/// A replay of recorded ops, with the point behind which each of its parts begins.
+/// Replays of recorded ops, with the point behind which each of their parts begins.
 struct cpu_replay {
   std::shared_ptr<const recorded_ops> ops;
+  std::uint64_t times;
   std::uint64_t order;  // of the last op before
   std::vector<cpu_point> parts;
 };
@@ -59,8 +60,9 @@ struct cpu_replay {
 struct cpu_part {
   std::shared_ptr<const cpu_replay> of;
   lane_id lane;
-  const recorded_op* next;
-  const recorded_op* end;
+  const std::vector<recorded_op>* ops;
+  std::size_t next;        // of these
+  std::uint64_t sequence;  // from 0
 };
 
 struct cpu_chunk {
@@ -123,6 +125,8 @@ struct alignas(64) cpu_queue {
   cpu_queue* next = nullptr;  // in the ready list, under its lock
   cpu_queue* previous = nullptr;
   bool listed = false;
+  bool has_many = false;  // when it was listed
+
   std::atomic<cpu_chunk*> spare{nullptr};
   spin_lock waiters_lock;
   cpu_waiter* waiters = nullptr;
@@ -192,8 +196,7 @@ struct alignas(64) cpu_queue {
     if (!waits.empty()) reserve(0, [](void*, std::uint64_t) {});
     const std::vector<recorded_op>& all = of->ops->parts[part];
     const lane_id lane = of->ops->plan.parts[part].lane;
-    new (reserve(sizeof(cpu_part), nullptr))
-        cpu_part{std::move(of), lane, all.data(), all.data() + all.size()};
+    new (reserve(sizeof(cpu_part), nullptr)) cpu_part{std::move(of), lane, &all, 0, 0};
   }
 
   inline void commit(std::uint64_t cursor);
@@ -248,6 +251,16 @@ class cpu_scheduler {
     }
   };
 
+  /// Counts the calling thread as one that looks for a stream to run, for a scope.
+  struct looker {
+    explicit looker(cpu_scheduler& by) noexcept : of(by) {
+      of.looking_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~looker() { of.looking_.fetch_sub(1, std::memory_order_relaxed); }
+    looker(const looker&) = delete;
+    looker& operator=(const looker&) = delete;
+    cpu_scheduler& of;
+  };
   void work(unsigned number);
   bool rest(cpu_worker& self);
   void hesitate() const noexcept;
@@ -256,6 +269,8 @@ class cpu_scheduler {
   cpu_queue* take(cpu_queue* preferred = nullptr);
   void call_somebody() noexcept;
   template <class IsOver>
+  cpu_queue* look_for_work(cpu_queue* preferred, IsOver is_over);
+  template <class IsOver>
   void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
   bool run(cpu_queue& q, unsigned patient, Until until);
@@ -263,7 +278,7 @@ class cpu_scheduler {
   void run_timed(Op op);
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
-  static bool comes_soon(const cpu_point& on) noexcept;
+  [[nodiscard]] bool comes_soon(const cpu_point& on) const noexcept;
   bool run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_t cursor, bool is_timed, bool& is_seen);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
@@ -277,9 +292,12 @@ class cpu_scheduler {
   cpu_waiter* helpers_ = nullptr;  // threads that sleep and could help
   cpu_worker* resting_ = nullptr;  // workers without work, the last one first
   std::atomic<std::uint32_t> ready_{0};
+  std::atomic<std::uint32_t> long_{0};                  // of these, with many ops to run
   alignas(64) std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
   std::atomic<bool> is_wanted_{false};                  // a stream is ready, and nobody rested
   std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<std::uint32_t> looking_{
+      0};  // threads that look for a stream to run, and do not sleep
 
   alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};
   std::mutex queues_mutex_;

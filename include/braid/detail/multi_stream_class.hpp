@@ -197,11 +197,11 @@ class multi_stream final : private detail::gate_keeper {
     locks_.check(b, 0);
     if (b.state->owner.load(std::memory_order_acquire) != arena_.get()) locks_.own(*b.state);
   }
-  /// Gives a recorded sequence of ops again, on streams that were used before. Calls `hand_over(span of the
-  /// parts' cursors)` when the streams wait for what was before: it puts all ops on their streams and commits
-  /// them, or throws with nothing done.
+  /// Gives a recorded sequence of ops, so many times, on streams that were used before. Calls `hand_over(span
+  /// of the parts' cursors)` when the streams wait for what was before: it puts all ops on their streams and
+  /// commits them, or throws with nothing done.
   template <class HandOver>
-  void replay(const detail::replay_plan& plan, HandOver hand_over);
+  void replay(const detail::replay_plan& plan, std::uint64_t times, HandOver hand_over);
   /// What the slot was told to wait for, inside hand_over().
   [[nodiscard]] const alignment& waits_of(detail::lane_id lane) { return waits_of(pool_.lane(lane)); }
 
@@ -249,7 +249,8 @@ class multi_stream final : private detail::gate_keeper {
   }
   void commit_point(slot_type& s) noexcept;
   struct replay_locks;
-  void commit_replay(const detail::replay_plan& plan, std::span<const std::uint64_t> before) noexcept;
+  void commit_replay(const detail::replay_plan& plan, std::uint64_t times,
+                     std::span<const std::uint64_t> before) noexcept;
 
   void retire_after(detail::retired object, stream_id after);
   void retire_on(slot_type& s, detail::retired object) noexcept;

@@ -12,11 +12,11 @@ namespace braid {
 // themselves the ops are ordered by waits that were found when they were recorded.
 template <event_stream_backend B, class T>
 template <class HandOver>
-void multi_stream<B, T>::replay(const detail::replay_plan& plan, HandOver hand_over) {
+void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t times, HandOver hand_over) {
   static_assert(points, "parts wait for points of each other");
   expect_outside_guards("replay()");
   if (closed_.load(std::memory_order_acquire)) throw_closed();
-  if (plan.parts.empty()) return;
+  if (plan.parts.empty() || times == 0) return;
   const std::uint64_t bytes = in_flight_ ? admit(plan.resources) : 0;
   try {
     replay_locks held(*this, plan);
@@ -50,7 +50,7 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, HandOver hand_o
       }
       throw;
     }
-    commit_replay(plan, before);
+    commit_replay(plan, times, before);
     if (in_flight_) {
       const slot_type& s = pool_.lane(plan.parts.back().lane);
       in_flight_->add(detail::in_flight::op{s.lane, s.cursor, bytes});
@@ -62,16 +62,18 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, HandOver hand_o
 }
 
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan,
+void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uint64_t times,
                                        std::span<const std::uint64_t> before) noexcept {
   bool is_entered = true;
+  const auto cursor_of = [&](const detail::recorded_place& at) {  // in the last sequence
+    return before[at.part] + (times - 1) * plan.parts[at.part].ops + static_cast<std::uint64_t>(at.index);
+  };
   try {
     // With what each part knew at its beginning: an op in its middle may not have waited for more.
     for (const auto& use : plan.last) {
       const slot_type& s = pool_.lane(plan.parts[use.at.part].lane);
       const binding& b = use.bound;
-      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, before[use.at.part] + use.at.index, s.now,
-                              s.lane)) {
+      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, cursor_of(use.at), s.now, s.lane)) {
         ++pool_.lane(s.lane).coarsened;
       }
     }
@@ -80,15 +82,15 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan,
   }
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     slot_type& s = pool_.lane(plan.parts[i].lane);
-    s.cursor = before[i] + plan.parts[i].ops;
+    s.cursor = before[i] + times * plan.parts[i].ops;
     s.committed.store(s.cursor, std::memory_order_release);  // as in commit()
     for (unsigned h = 0; h < hazard_count; ++h) {
-      if (plan.parts[i].waits[h] != 0) s.waits[h] += plan.parts[i].waits[h];
+      s.waits[h] += plan.parts[i].waits[h] + (times - 1) * plan.parts[i].again[h];
     }
   }
   for (const auto& learned : plan.learned) {
     pool_.lane(plan.parts[learned.part].lane)
-        .known.learn(plan.parts[learned.of.part].lane, before[learned.of.part] + learned.of.index);
+        .known.learn(plan.parts[learned.of.part].lane, cursor_of(learned.of));
   }
   for (const auto& part : plan.parts) {
     slot_type& s = pool_.lane(part.lane);

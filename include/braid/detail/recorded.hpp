@@ -22,13 +22,20 @@ class recorded_frame {
   [[nodiscard]] virtual std::vector<touched> touches() const = 0;
 };
 
+/// Some of all waits: those of an op in the first of several sequences that follow each other, or in another.
+struct recorded_waits {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
 /// An op, as the stream that runs it sees it.
 struct recorded_op {
   recorded_frame* frame;
   std::uint32_t number;  // in the sequence, from 0
-  std::uint32_t first_wait;
-  std::uint32_t waits : 31;
-  std::uint32_t is_seen : 1;  // an op of another part may wait for it, or what comes after the sequence
+  bool is_awaited;       // by an op of another part, perhaps of the sequence that follows
+  bool is_last;          // what comes after may wait for it
+  recorded_waits once;
+  recorded_waits again;
 };
 
 /// The ops of a recording.
@@ -36,11 +43,12 @@ struct recorded_ops {
   replay_plan plan;
   std::vector<std::vector<recorded_op>> parts;
   std::vector<recorder::wait> waits;  // of all ops
+  std::size_t inner_waits = 0;        // of these, in a first sequence
 
   struct described {  // for traces, and for devices that get one op after the other
     recorded_place at;
-    std::uint32_t first_wait = 0;
-    std::uint32_t waits = 0;
+    recorded_waits once;
+    recorded_waits again;
     bool is_named = false;
     std::unique_ptr<recorded_frame> frame;
   };
@@ -49,8 +57,9 @@ struct recorded_ops {
   std::vector<resource> tokens;                              // likewise, where ops are submitted again
   std::vector<std::pair<buffer_core*, byte_range>> written;  // of the buffers
 
-  [[nodiscard]] std::span<const recorder::wait> waits_of(const described& op) const noexcept {
-    return {waits.data() + op.first_wait, op.waits};
+  [[nodiscard]] std::span<const recorder::wait> waits_of(const described& op, bool is_first) const noexcept {
+    const recorded_waits& some = is_first ? op.once : op.again;
+    return {waits.data() + some.first, some.count};
   }
   /// All ops are there: sorts them by parts.
   void finish(recorder& analysis);

@@ -14,16 +14,18 @@
 // From a sequence of ops to what an engine has to know of it.
 //
 // The ops of one lane are a part; within the sequence an op is named by its part and its place there, from 1.
-// What orders the ops among themselves is found once, by an engine of the recorder's own. Towards what was
+// What orders the ops among themselves is found once, by an engine of the recorder's own; and once more for a
+// sequence that follows on itself. That holds for each one that follows, too: what conflicts with an op of
+// two sequences ago conflicts with the same op of the last one, which runs on the same lane. Towards what was
 // before and what comes after only some of their accesses count: the first ones, which nothing of the
 // sequence stands in front of, and the last ones, which nothing of it takes the place of.
 
 namespace braid::detail {
 
-/// An op of the sequence.
+/// An op of the sequence; where sequences follow each other, from 0 down one of the sequence before.
 struct recorded_place {
   std::uint32_t part = 0;
-  std::uint64_t index = 0;
+  std::int64_t index = 0;
 };
 
 /// What a replay does to an engine.
@@ -32,7 +34,9 @@ struct replay_plan {
     lane_id lane;
     stream_id id;
     std::uint64_t ops = 0;
-    std::array<std::uint64_t, hazard_count> waits{};  // for other parts, by their reason
+    using counts = std::array<std::uint64_t, hazard_count>;
+    counts waits{};  // for other parts, by their reason
+    counts again{};  // likewise, in a sequence that follows on itself
   };
   struct use {
     recorded_place at;
@@ -67,8 +71,10 @@ class recorder {
   recorded_place add(lane_id lane, stream_id id, std::span<const binding> bound, std::vector<wait>& waits);
   /// That the part was first used with.
   [[nodiscard]] stream_id id_of(std::uint32_t part) const noexcept;
-  /// The plan, and for each part the number that it has there.
-  replay_plan finish(std::vector<std::uint32_t>& numbers);
+  /// The plan, and for each part the number that it has there. For each op, what it waits for when the
+  /// sequence follows on itself is put behind `waits`, which begins there in `firsts`.
+  replay_plan finish(std::vector<std::uint32_t>& numbers, std::vector<wait>& waits,
+                     std::vector<std::uint32_t>& firsts);
 
  private:
   struct state;

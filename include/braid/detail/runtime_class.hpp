@@ -552,13 +552,17 @@ class basic_runtime final : private detail::runtime_base {
   static void note_recorded(const A&, detail::recorded_place) noexcept {}
   static void note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
                                 detail::recorded_place at);
-  void give_again(const std::shared_ptr<detail::recorded_ops>& ops)
+  void give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times)
     requires replays_points;
-  void launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t order,
+  void launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times, std::uint64_t order,
                    std::span<const std::uint64_t> before)
     requires replays_points;
-  void trace_replay(const detail::recorded_ops& ops, std::span<const std::uint64_t> before)
+  void trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
+                    std::span<const std::uint64_t> before)
     requires replays_points;
+  template <class Visit>
+  static void each_replayed(const detail::recorded_ops& ops, std::uint64_t times,
+                            std::span<const std::uint64_t> before, Visit visit);
 
   // Placement.
   [[nodiscard]] stream_id place(std::span<const detail::op_point> before);

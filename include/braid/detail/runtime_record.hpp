@@ -97,19 +97,21 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
       : runtime(of), made(std::move(from.made)), submits(std::move(from.submits)) {
     if constexpr (replays_points) made->finish(from.analysis);
   }
-  void replay(const std::shared_ptr<recorded_sequence>&) override {
+  void replay(std::uint64_t times) override {
     auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
     home.expect_outside_body("replay()");
     if constexpr (replays_points) {
-      home.give_again(made);
+      home.give_again(made, times);
     } else {
-      for (const auto& submit : submits) submit();
+      for (std::uint64_t i = 0; i < times; ++i) {
+        for (const auto& submit : submits) submit();
+      }
     }
   }
   [[nodiscard]] std::uint64_t ops() const noexcept override {
     return replays_points ? made->sequence.size() : submits.size();
   }
-  [[nodiscard]] std::uint64_t waits() const noexcept override { return made->waits.size(); }
+  [[nodiscard]] std::uint64_t waits() const noexcept override { return made->inner_waits; }
 
   const detail::runtime_link runtime;
   const std::shared_ptr<detail::recorded_ops> made;
@@ -158,7 +160,7 @@ stream_id basic_runtime<B>::place_recorded(std::span<detail::buffer_core* const>
   detail::recording_session& on = *detail::inside_record::session;
   for (detail::buffer_core* core : used) {
     const detail::recorded_place last = on.of(*core).last_write;
-    if (last.index == 0 || on.ops_of[last.part] != last.index) continue;
+    if (last.index == 0 || on.ops_of[last.part] != static_cast<std::uint64_t>(last.index)) continue;
     return on.analysis.id_of(last.part);
   }
   for (std::uint32_t tried = 0; tried < width_; ++tried) {
@@ -238,9 +240,12 @@ detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane
   const auto first_wait = static_cast<std::uint32_t>(waits.size());
   const detail::recorded_place at = on.analysis.add(lane, id, bound, waits);
   if (at.part == on.ops_of.size()) on.ops_of.push_back(0);
-  on.ops_of[at.part] = at.index;
-  on.made->sequence.push_back(
-      {at, first_wait, static_cast<std::uint32_t>(waits.size()) - first_wait, is_named, std::move(frame)});
+  on.ops_of[at.part] = static_cast<std::uint64_t>(at.index);
+  on.made->sequence.push_back({at,
+                               {first_wait, static_cast<std::uint32_t>(waits.size()) - first_wait},
+                               {},
+                               is_named,
+                               std::move(frame)});
   return at;
 }
 
@@ -275,7 +280,7 @@ void basic_runtime<B>::note_recorded_use(detail::buffer_core& core, byte_range r
 // ---- The ops are run again.
 
 template <runtime_backend B>
-void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& ops)
+void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times)
   requires replays_points
 {
   const detail::replay_plan& plan = ops->plan;
@@ -288,16 +293,16 @@ void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& o
   for (const auto& each : ops->buffers) look_at_order_of(*each.get(), order);
   const auto stream_of = [&](std::size_t part) ->
       typename B::stream& { return engine_->stream_of(plan.parts[part].lane); };
-  engine_->replay(plan, [&](std::span<const std::uint64_t> before) {
+  engine_->replay(plan, times, [&](std::span<const std::uint64_t> before) {
     if (is_traced()) [[unlikely]]
-      trace_replay(*ops, before);
-    if constexpr (requires { engine_->backend().launch_replay(ops, order, before, stream_of); }) {
-      engine_->backend().launch_replay(ops, order, before, stream_of);
+      trace_replay(*ops, times, before);
+    if constexpr (requires { engine_->backend().launch_replay(ops, times, order, before, stream_of); }) {
+      engine_->backend().launch_replay(ops, times, order, before, stream_of);
     } else {
-      launch_each(ops, order, before);
+      launch_each(ops, times, order, before);
     }
   });
-  detail::last_order = order + ops->sequence.size();
+  detail::last_order = order + times * ops->sequence.size();
   for (const auto& each : ops->buffers)
     each->last_order.store(detail::last_order, std::memory_order_relaxed);  // as in note_access()
   for (const auto& [core, range] : ops->written) core->note_written(range);
@@ -305,47 +310,60 @@ void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& o
 
 // One op after the other.
 template <runtime_backend B>
-void basic_runtime<B>::launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t order,
-                                   std::span<const std::uint64_t> before)
+void basic_runtime<B>::launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times,
+                                   std::uint64_t order, std::span<const std::uint64_t> before)
   requires replays_points
 {
   B& backend = engine_->backend();
-  for (const auto& each : ops->sequence) {
-    const detail::recorded_place at = each.at;
-    const auto& part = ops->plan.parts[at.part];
-    auto& stream = engine_->stream_of(part.lane);
-    for (const auto& w : ops->waits_of(each)) {
-      backend.wait_point(stream, engine_->stream_of(ops->plan.parts[w.on.part].lane),
-                         before[w.on.part] + w.on.index);
-    }
-    backend.launch(stream, before[at.part] + at.index,
-                   detail::replayed_frame{
-                       ops, each.frame.get(), detail::op_rank(part.lane, ++order), {each.frame.get()}});
-    if constexpr (detail::commits_points<B>) backend.commit_point(stream, before[at.part] + at.index);
+  each_replayed(
+      *ops, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+        const auto& part = ops->plan.parts[each.at.part];
+        auto& stream = engine_->stream_of(part.lane);
+        for (const auto& w : ops->waits_of(each, is_first)) {
+          backend.wait_point(stream, engine_->stream_of(ops->plan.parts[w.on.part].lane), cursor_of(w.on));
+        }
+        backend.launch(stream, cursor,
+                       detail::replayed_frame{
+                           ops, each.frame.get(), detail::op_rank(part.lane, ++order), {each.frame.get()}});
+        if constexpr (detail::commits_points<B>) backend.commit_point(stream, cursor);
+      });
+}
+
+// Calls `visit(op, its cursor, whether it is of the first sequence, the cursor of a place)`.
+template <runtime_backend B>
+template <class Visit>
+void basic_runtime<B>::each_replayed(const detail::recorded_ops& ops, std::uint64_t times,
+                                     std::span<const std::uint64_t> before, Visit visit) {
+  for (std::uint64_t i = 0; i < times; ++i) {
+    const auto cursor_of = [&](const detail::recorded_place& at) {
+      return before[at.part] + i * ops.plan.parts[at.part].ops + static_cast<std::uint64_t>(at.index);
+    };
+    for (const auto& each : ops.sequence) visit(each, cursor_of(each.at), i == 0, cursor_of);
   }
 }
 
 template <runtime_backend B>
-void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::span<const std::uint64_t> before)
+void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
+                                    std::span<const std::uint64_t> before)
   requires replays_points
 {
   const std::int64_t now = detail::trace_now();
-  for (const auto& each : ops.sequence) {
-    const detail::recorded_place at = each.at;
-    const auto& part = ops.plan.parts[at.part];
-    std::vector<binding> bound;
-    for (const detail::touched& t : each.frame->touches())
-      bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
-    std::vector<stream_wait> waits;
-    if (at.index == 1) waits = engine_->waits_of(part.lane).waits;
-    for (const auto& w : ops.waits_of(each)) {
-      const std::uint64_t on = before[w.on.part] + w.on.index;
-      waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
-    }
-    detail::trace_op({trace_number(), part.lane, part.id, before[at.part] + at.index, each.frame->label(),
-                      now, each.is_named},
-                     bound, waits, &lane_in, engine_.get());
-  }
+  each_replayed(ops, times, before,
+                [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+                  const auto& part = ops.plan.parts[each.at.part];
+                  std::vector<binding> bound;
+                  for (const detail::touched& t : each.frame->touches())
+                    bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
+                  std::vector<stream_wait> waits;
+                  if (is_first && each.at.index == 1) waits = engine_->waits_of(part.lane).waits;
+                  for (const auto& w : ops.waits_of(each, is_first)) {
+                    const std::uint64_t on = cursor_of(w.on);
+                    waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
+                  }
+                  detail::trace_op(
+                      {trace_number(), part.lane, part.id, cursor, each.frame->label(), now, each.is_named},
+                      bound, waits, &lane_in, engine_.get());
+                });
 }
 
 }  // namespace braid

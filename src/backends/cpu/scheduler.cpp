@@ -80,6 +80,10 @@ void cpu_scheduler::push(cpu_queue& q) {
   (last_ready_ != nullptr ? last_ready_->next : first_ready_) = &q;
   last_ready_ = &q;
   q.listed = true;
+  // relaxed, here and in unlink(): hints
+  q.has_many =
+      q.submitted.load(std::memory_order_relaxed) - q.done.load(std::memory_order_relaxed) >= small_batch;
+  if (q.has_many) long_.store(long_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   ready_.store(ready_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   call_somebody();
 }
@@ -112,6 +116,7 @@ void cpu_scheduler::unlink(cpu_queue& q) noexcept {
   (q.previous != nullptr ? q.previous->next : first_ready_) = q.next;
   (q.next != nullptr ? q.next->previous : last_ready_) = q.previous;
   q.listed = false;
+  if (q.has_many) long_.store(long_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   ready_.store(ready_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
@@ -274,12 +279,15 @@ bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
   return true;
 }
 
-// Looks for a while whether the point is complete.
-bool cpu_scheduler::comes_soon(const cpu_point& on) noexcept {
+// Looks for a while whether the point is complete. Not where nobody runs its stream: unless it is ready, and
+// a thread that looks for something to run is about to take it.
+bool cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
   for (unsigned looks = looks_before_parking;;) {
     if (on.origin->done.load(std::memory_order_acquire) >= on.cursor) return true;  // pairs with publish()
-    // Nobody runs what this waits for while other streams are ready and this thread looks on.
-    if (--looks == 0 || on.origin->state.load(std::memory_order_relaxed) != cpu_queue::running) return false;
+    const std::uint32_t state = on.origin->state.load(std::memory_order_relaxed);
+    const bool is_run = state == cpu_queue::running ||
+                        (state == cpu_queue::queued && looking_.load(std::memory_order_relaxed) != 0);
+    if (--looks == 0 || !is_run) return false;
     relax();
   }
 }
@@ -290,24 +298,31 @@ bool cpu_scheduler::run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_
                                  bool& is_seen) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
   const cpu_replay& replay = *part.of;
-  const recorded_op& op = *part.next;
-  for (; q.next_wait < op.waits; ++q.next_wait) {
-    const recorded_place& on = replay.ops->waits[op.first_wait + q.next_wait].on;
+  const recorded_op& op = (*part.ops)[part.next];
+  const recorded_waits& waits = part.sequence == 0 ? op.once : op.again;
+  for (; q.next_wait < waits.count; ++q.next_wait) {
+    const recorded_place& on = replay.ops->waits[waits.first + q.next_wait].on;
     const cpu_point& begin = replay.parts[on.part];
-    const cpu_point point{begin.origin, begin.cursor + on.index};
+    const cpu_point point{begin.origin, begin.cursor + part.sequence * replay.ops->parts[on.part].size() +
+                                            static_cast<std::uint64_t>(on.index)};
     if (comes_soon(point)) continue;
     publish_up_to(q, cursor - 1);
     if (!park(q, point)) return false;
   }
   q.next_wait = 0;
-  is_seen = op.is_seen;
-  const op_rank rank(part.lane, replay.order + 1 + op.number);
+  const bool is_end = part.sequence + 1 == replay.times;
+  is_seen = op.is_awaited || (is_end && op.is_last);
+  const op_rank rank(part.lane, replay.order + part.sequence * replay.ops->sequence.size() + 1 + op.number);
   if (is_timed) [[unlikely]] {
     run_timed([&] { op.frame->run(cursor, rank); });
   } else {
     op.frame->run(cursor, rank);
   }
-  if (++part.next == part.end) {
+  if (++part.next != part.ops->size()) return true;
+  if (!is_end) {
+    part.next = 0;
+    ++part.sequence;
+  } else {
     part.~cpu_part();
     q.head += r.size;
   }
@@ -406,7 +421,8 @@ void cpu_scheduler::work(unsigned number) {
   bool was_called = false;
   for (;;) {
     const bool is_due = was_called || ready_.load(std::memory_order_relaxed) != 0;
-    if (!has_backlog && is_due && grain() < short_op) hesitate();
+    const bool is_long = has_backlog || long_.load(std::memory_order_relaxed) != 0;
+    if (!is_long && is_due && grain() < short_op) hesitate();
     was_called = false;
     if (cpu_queue* q = take()) {
       has_backlog = run(*q, small_batch, [] { return false; });
@@ -443,10 +459,13 @@ bool cpu_scheduler::rest(cpu_worker& self) {
   const auto is_called = [&] {
     return self.word.load(std::memory_order_acquire) == cpu_worker::called;  // pairs with call_somebody()
   };
-  for (unsigned look = 0, pause = 1; look < looks_before_sleep; ++look) {
-    if (is_called()) return true;
-    for (unsigned i = 0; i < pause; ++i) relax();
-    pause = std::min(pause + 1, 16U);
+  {
+    const looker counted(*this);
+    for (unsigned look = 0, pause = 1; look < looks_before_sleep; ++look) {
+      if (is_called()) return true;
+      for (unsigned i = 0; i < pause; ++i) relax();
+      pause = std::min(pause + 1, 16U);
+    }
   }
   std::uint32_t was = cpu_worker::resting;
   if (self.word.compare_exchange_strong(was, cpu_worker::asleep)) {
@@ -457,17 +476,12 @@ bool cpu_scheduler::rest(cpu_worker& self) {
 
 void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
   const target wanted{&q, cursor};
-  unsigned looks = 0;
   while (!wanted.is_reached()) {
-    if (cpu_queue* ready = take(&q)) {
+    if (cpu_queue* ready = look_for_work(&q, [&] { return wanted.is_reached(); })) {
       run(*ready, 1, [&] { return wanted.is_reached(); });
-      looks = 0;
       continue;
     }
-    if (++looks < looks_of_a_waiting_thread) {
-      relax();
-      continue;
-    }
+    if (wanted.is_reached()) break;
     cpu_waiter w;
     w.cursor = cursor;
     if (add_waiter(q, w)) {
@@ -477,6 +491,18 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
     }
     break;
   }
+}
+
+// A stream to run, for which a thread that waits looks for a while. Null: there is none, or it is over.
+template <class IsOver>
+cpu_queue* cpu_scheduler::look_for_work(cpu_queue* preferred, IsOver is_over) {
+  if (cpu_queue* found = take(preferred)) return found;
+  const looker counted(*this);
+  for (unsigned look = 0; look < looks_of_a_waiting_thread && !is_over(); ++look) {
+    relax();
+    if (cpu_queue* found = take(preferred)) return found;
+  }
+  return nullptr;
 }
 
 // Sleeps until it is over. Called because there is work, it helps, and sleeps again.
@@ -532,13 +558,10 @@ void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
 
 void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
   const auto is_over = [&] { return word.load() != old; };  // seq_cst: see below
-  for (unsigned looks = 0; !is_over();) {
-    if (cpu_queue* ready = take()) {
+  while (!is_over()) {
+    if (cpu_queue* ready = look_for_work(nullptr, is_over)) {
       run(*ready, 1, is_over);
-      looks = 0;
-    } else if (++looks < looks_of_a_waiting_thread) {
-      relax();
-    } else {
+    } else if (!is_over()) {
       cpu_waiter w;
       w.watched = &word;
       watchers_.fetch_add(1);  // either this thread sees the word changed, or who changes it sees this
