@@ -32,6 +32,39 @@ BACKEND_TEST(record, all_fixtures, records_without_running_and_replays_as_if_sub
   EXPECT_EQ(rt.read(y).get(), constant(16, 13));
 }
 
+BACKEND_TEST(record, all_fixtures, several_times_at_once_is_the_same_as_one_after_the_other) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(16, "x");
+  auto y = rt.template make_buffer<int>(16, "y");
+  TypeParam::fill(rt, x, 1);
+  TypeParam::fill(rt, y, 1);
+  const recording both = rt.record([&] {
+    TypeParam::add(rt, x, y, stream_id{1});
+    TypeParam::add(rt, y, x, stream_id{2});
+  });
+  const std::uint64_t before = rt.stats().streams.ops;
+  both.replay(3);
+  both.replay(0);
+  both.replay(2);
+  EXPECT_EQ(rt.stats().streams.ops, before + 10);
+  EXPECT_EQ(rt.read(x).get(), constant(16, 89));  // 2 3, 5 8, 13 21, 34 55, 89 144
+  EXPECT_EQ(rt.read(y).get(), constant(16, 144));
+}
+
+BACKEND_TEST(record, all_fixtures, an_op_that_fails_does_so_in_each_of_several_replays) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(8, "x");
+  auto y = rt.template make_buffer<int>(8, zeroed, "y");
+  const recording r = rt.record([&] {
+    TypeParam::fail(rt, "culprit", x, stream_id{1});
+    TypeParam::increment(rt, y, stream_id{2});
+  });
+  r.replay(4);
+  expect_failure("culprit", "broken", [&] { (void)rt.read(x).get(); });
+  EXPECT_EQ(rt.read(y).get(), constant(8, 4));
+  EXPECT_EQ(rt.stats().failed, 4U);
+}
+
 BACKEND_TEST(record, all_fixtures, an_empty_recording_does_nothing) {
   auto& rt = this->start();
   const recording none;
@@ -310,8 +343,11 @@ BACKEND_TEST(record, all_fixtures, random_programs_of_submits_and_replays_do_wha
         ops.submit()();
       } else {
         const auto which = static_cast<std::size_t>(ops.below(3));
-        recordings[which].replay();
-        for (const auto& effect : effects[which]) effect();
+        const int times = ops.below(5);
+        recordings[which].replay(static_cast<std::uint64_t>(times));
+        for (int i = 0; i < times; ++i) {
+          for (const auto& effect : effects[which]) effect();
+        }
       }
       if (ops.below(10) == 0) ops.expect_same();
     }

@@ -60,9 +60,17 @@ struct cpu_replay {
 struct cpu_part {
   std::shared_ptr<const cpu_replay> of;
   lane_id lane;
-  const std::vector<recorded_op>* ops;
-  std::size_t next;        // of these
-  std::uint64_t sequence;  // from 0
+  const recorded_op* next;
+  const recorded_op* begin;
+  const recorded_op* end;
+  std::uint64_t order;         // of this sequence's first op
+  std::uint64_t sequence = 0;  // of so many that follow each other
+  std::uint64_t last_sequence;
+
+  /// Of the next op.
+  [[nodiscard]] const recorded_waits& waits() const noexcept {
+    return sequence == 0 ? next->once : next->again;
+  }
 };
 
 struct cpu_chunk {
@@ -196,7 +204,10 @@ struct alignas(64) cpu_queue {
     if (!waits.empty()) reserve(0, [](void*, std::uint64_t) {});
     const std::vector<recorded_op>& all = of->ops->parts[part];
     const lane_id lane = of->ops->plan.parts[part].lane;
-    new (reserve(sizeof(cpu_part), nullptr)) cpu_part{std::move(of), lane, &all, 0, 0};
+    const std::uint64_t order = of->order + 1;
+    const std::uint64_t last_sequence = of->times - 1;
+    new (reserve(sizeof(cpu_part), nullptr)) cpu_part{
+        std::move(of), lane, all.data(), all.data(), all.data() + all.size(), order, 0, last_sequence};
   }
 
   inline void commit(std::uint64_t cursor);
@@ -279,7 +290,8 @@ class cpu_scheduler {
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   [[nodiscard]] bool comes_soon(const cpu_point& on) const noexcept;
-  bool run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_t cursor, bool is_timed, bool& is_seen);
+  bool pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at);
+  bool run_recorded(cpu_queue& q, const cpu_record& r, cpu_part& part, std::uint64_t cursor, bool is_timed);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
   void publish_up_to(cpu_queue& q, std::uint64_t cursor);

@@ -155,6 +155,33 @@ void cpu_scheduler::run_timed(Op op) {
     grain_.store(after, std::memory_order_relaxed);
 }
 
+// Runs the next op of a part. Returns whether somebody may wait for it: who waits for which op was found when
+// they were recorded, and the completion of others is told with that of a later one.
+[[gnu::always_inline]] inline bool cpu_scheduler::run_recorded(cpu_queue& q, const cpu_record& r,
+                                                               cpu_part& part, std::uint64_t cursor,
+                                                               bool is_timed) {
+  const recorded_op& op = *part.next;
+  const bool is_end = part.sequence == part.last_sequence;
+  const bool is_seen = op.is_awaited || (is_end && op.is_last);
+  const op_rank rank(part.lane, part.order + op.number);
+  q.next_wait = 0;
+  if (is_timed) [[unlikely]] {
+    run_timed([&] { op.frame->run(cursor, rank); });
+  } else {
+    op.frame->run(cursor, rank);
+  }
+  if (++part.next != part.end) return is_seen;
+  if (!is_end) {
+    part.next = part.begin;
+    part.order += part.of->ops->sequence.size();
+    ++part.sequence;
+  } else {
+    part.~cpu_part();
+    q.head += r.size;
+  }
+  return is_seen;
+}
+
 // Runs what the stream holds, in order, until it is empty, parked, has had its turn, or `until` says so. The
 // caller holds the state; it is given back. When it has run what was there, it goes on only if at least
 // `patient` ops came in the meantime. True: the stream was left with ops to run, parked or after its turn.
@@ -165,7 +192,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   bool is_timed = ++runs % one_run_in == 0;
   unsigned left = turn;
   // Where ops are short, to look at what another thread writes takes longer than they do.
-  const unsigned looks_every = grain() < short_op ? 8 : 1;
+  const unsigned skipped_looks = grain() < short_op ? 7 : 0;  // of each eight
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
@@ -174,7 +201,9 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            if (!run_recorded(q, *r, at + 1, std::exchange(is_timed, false), is_seen)) return true;  // parked
+            cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(r + 1));
+            if (q.next_wait < part.waits().count && !pass_recorded_waits(q, part, at)) return true;  // parked
+            is_seen = run_recorded(q, *r, part, at + 1, std::exchange(is_timed, false));
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -211,7 +240,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       }
       ++at;
       if (is_seen) publish(q, at);
-      const bool is_enough = left % looks_every == 0 && until();
+      const bool is_enough = (left & skipped_looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
         publish_up_to(q, at);
@@ -292,39 +321,18 @@ bool cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
   }
 }
 
-// The next op of the part that stands at the front. False: as pass_waits(). Nobody waits for ops for which
-// that was not found when they were recorded: their completion is told with that of a later one.
-bool cpu_scheduler::run_recorded(cpu_queue& q, const cpu_record& r, std::uint64_t cursor, bool is_timed,
-                                 bool& is_seen) {
-  cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
+// Likewise, for the next op of a part. `at`: the op that was run last.
+bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at) {
   const cpu_replay& replay = *part.of;
-  const recorded_op& op = (*part.ops)[part.next];
-  const recorded_waits& waits = part.sequence == 0 ? op.once : op.again;
+  const recorded_waits& waits = part.waits();
   for (; q.next_wait < waits.count; ++q.next_wait) {
     const recorded_place& on = replay.ops->waits[waits.first + q.next_wait].on;
     const cpu_point& begin = replay.parts[on.part];
     const cpu_point point{begin.origin, begin.cursor + part.sequence * replay.ops->parts[on.part].size() +
                                             static_cast<std::uint64_t>(on.index)};
     if (comes_soon(point)) continue;
-    publish_up_to(q, cursor - 1);
+    publish_up_to(q, at);
     if (!park(q, point)) return false;
-  }
-  q.next_wait = 0;
-  const bool is_end = part.sequence + 1 == replay.times;
-  is_seen = op.is_awaited || (is_end && op.is_last);
-  const op_rank rank(part.lane, replay.order + part.sequence * replay.ops->sequence.size() + 1 + op.number);
-  if (is_timed) [[unlikely]] {
-    run_timed([&] { op.frame->run(cursor, rank); });
-  } else {
-    op.frame->run(cursor, rank);
-  }
-  if (++part.next != part.ops->size()) return true;
-  if (!is_end) {
-    part.next = 0;
-    ++part.sequence;
-  } else {
-    part.~cpu_part();
-    q.head += r.size;
   }
   return true;
 }
