@@ -59,7 +59,13 @@ struct recorder::state {
                     .marks = mark_policy::lazy,
                     .deterministic = true,
                     .ops_in_flight = 0,
-                    .bytes_in_flight = 0}) {}
+                    .bytes_in_flight = 0}) {
+    constexpr std::size_t few_ops = 64;
+    given.reserve(few_ops);
+    shadows.reserve(4 * few_ops);
+    ids.reserve(4 * few_ops);
+    resources.reserve(few_ops);
+  }
 
   std::uint32_t part_of(lane_id lane, stream_id id) {
     const auto found =
@@ -97,7 +103,11 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
   s.touched.clear();
   for (const binding& b : bound) {
     state::seen& of = s.resources[b.state];
-    if (!of.shadow) of.shadow = resource::memory(b.state->size, b.state->name);
+    if (!of.shadow) {
+      of.shadow = resource::memory(b.state->size, b.state->name);
+      of.first.reserve(4);
+      of.last.reserve(4);
+    }
     binding shadow(of.shadow, b.kind, b.range, b.tag);
     shadow.whole = b.whole;
     s.shadows.push_back(shadow);

@@ -145,6 +145,41 @@ TEST(trace, has_each_wait_with_both_ops_the_resource_and_the_hazard) {
       std::string::npos);
 }
 
+TEST(trace, has_each_replay_of_a_recorded_op_with_its_waits) {
+  cpu::runtime rt({.workers = 2, .deterministic = true});
+  const auto t = traced([&] {
+    auto x = rt.make_buffer<int>(4, zeroed, "x");
+    auto y = rt.make_buffer<int>(4, "y");
+    const recording r = rt.record([&] {
+      rt.submit(stream_id{1}, "there", read(x), write(y), [](auto from, auto to) { to[0] = from[0]; });
+      rt.submit(stream_id{2}, "back", read(y), write(x), [](auto from, auto to) { to[0] = from[0]; });
+    });
+    r.replay(3);
+    r.replay();
+    rt.synchronize();
+  });
+  int there = 0;
+  int back = 0;
+  for (const trace::op& o : t.ops) {
+    if (o.label == "there") {
+      // The first one comes after the zeroing of x, the others after the last "back".
+      ASSERT_EQ(o.waits.size(), 1U);
+      ASSERT_NE(o.waits[0].on, trace::no_op);
+      EXPECT_EQ(t.ops[o.waits[0].on].label, there++ == 0 ? "zero" : "back");
+    } else if (o.label == "back") {
+      ++back;
+      ASSERT_EQ(o.waits.size(), 1U);
+      EXPECT_EQ(o.waits[0].why, hazard::read_after_write);
+      EXPECT_EQ(o.waits[0].resource, "y");
+      EXPECT_EQ(t.ops[o.waits[0].on].label, "there");
+    }
+    EXPECT_LE(o.submit, o.start);
+  }
+  EXPECT_EQ(there, 4);
+  EXPECT_EQ(back, 4);
+  EXPECT_TRUE(trace::violations(t).empty());
+}
+
 TEST(trace, tells_which_ops_failed_and_which_were_skipped) {
   cpu::runtime rt({.workers = 2, .logger = std::make_shared<logger>()});
   const auto t = traced([&] {

@@ -121,10 +121,10 @@ struct alignas(64) cpu_queue {
   std::atomic<std::uint64_t> done_seen{0};  // a lower bound of `done` that costs no look at the runner's line
   std::atomic<std::uint64_t> submitted{0};
 
-  // ---- Of who holds the state.
+  // ---- Of who holds the state. Others look at the first line.
   alignas(64) std::atomic<std::uint64_t> done{0};
   std::atomic<std::uint64_t> first_awaited{nobody};
-  std::byte* head = nullptr;
+  alignas(64) std::byte* head = nullptr;
   cpu_chunk* head_chunk = nullptr;
   std::uint32_t next_wait = 0;  // of the front record: those before are complete
 
@@ -291,10 +291,11 @@ class cpu_scheduler {
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   [[nodiscard]] bool comes_soon(const cpu_point& on) const noexcept;
   bool pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at);
-  bool run_recorded(cpu_queue& q, const cpu_record& r, cpu_part& part, std::uint64_t cursor, bool is_timed);
+  bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
+                bool& is_timed, bool& is_seen);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
-  void publish_up_to(cpu_queue& q, std::uint64_t cursor);
+  void publish_soon(cpu_queue& q, std::uint64_t cursor);
   static bool add_waiter(cpu_queue& origin, cpu_waiter& w);
   static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
 

@@ -8,8 +8,9 @@ namespace braid {
 
 namespace detail {
 
+/// On lines of its own: a body may change what it captured, and the next op runs on another core.
 template <class Body, class Pack>
-class recorded_frame_of final : public recorded_frame {
+class alignas(64) recorded_frame_of final : public recorded_frame {
  public:
   using frame = op_frame<Body, Pack>;
   explicit recorded_frame_of(frame&& f) : frame_(std::move(f)) {}
@@ -42,14 +43,24 @@ struct replayed_frame {
 
 /// What is being recorded on this thread.
 struct recording_session {
-  explicit recording_session(std::uint32_t streams) : analysis(streams) {}
+  explicit recording_session(std::uint32_t streams) : analysis(streams) {
+    made->sequence.reserve(few_ops);
+    made->waits.reserve(few_ops);
+    made->buffers.reserve(few_ops);
+  }
+  static constexpr std::size_t few_ops = 64;
 
   recorder analysis;
   std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
   std::vector<std::function<void()>> submits;  // where ops are submitted again
   struct tracked {
-    std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well
+    std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well; null: all
     recorded_place last_write;
+    bool is_kept = false;
+
+    [[nodiscard]] bool is_written(byte_range range) const {
+      return written == nullptr || written->is_range_written(range);
+    }
   };
   std::unordered_map<buffer_core*, tracked> buffers;
   std::vector<std::uint64_t> ops_of;  // by part
@@ -57,11 +68,13 @@ struct recording_session {
 
   tracked& of(buffer_core& core) {
     tracked& found = buffers[&core];
-    if (found.written == nullptr) {
+    if (!std::exchange(found.is_kept, true)) {
       core.refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
       made->buffers.emplace_back(&core);
-      found.written = std::make_unique<buffer_core>(core.runtime, core.bytes, core.name);
-      core.each_written([&](byte_range r) { found.written->note_written(r); });
+      if (!core.is_range_written({0, core.bytes})) {
+        found.written = std::make_unique<buffer_core>(core.runtime, core.bytes, core.name);
+        core.each_written([&](byte_range r) { found.written->note_written(r); });
+      }
     }
     return found;
   }
@@ -136,8 +149,8 @@ template <runtime_backend B>
 template <class T, access Kind>
 void basic_runtime<B>::check_recorded(const detail::buffer_argument<T, Kind>& a) const {
   expect_ours(a.core);
-  detail::buffer_core& written = *detail::inside_record::session->of(*a.core).written;
-  if (Kind != access::write && !written.is_range_written(a.range()))
+  const auto& tracked = detail::inside_record::session->of(*a.core);
+  if (Kind != access::write && !tracked.is_written(a.range()))
     detail::throw_never_written(*a.core, a.range());
 }
 
@@ -206,8 +219,8 @@ submission basic_runtime<B>::record_list(const stream_id* where, std::string_vie
   std::vector<detail::buffer_core*> used;
   for (const auto& item : list.items_) {
     expect_ours(item.handle.get());
-    detail::buffer_core& written = *detail::inside_record::session->of(*item.handle.get()).written;
-    if (item.kind != access::write && !written.is_range_written(item.range))
+    const auto& tracked = detail::inside_record::session->of(*item.handle.get());
+    if (item.kind != access::write && !tracked.is_written(item.range))
       detail::throw_never_written(*item.handle.get(), item.range);
     used.push_back(item.handle.get());
   }
@@ -271,10 +284,10 @@ void basic_runtime<B>::note_recorded_use(detail::buffer_core& core, byte_range r
                                          detail::recorded_place at) {
   if (kind == access::read) return;
   auto& tracked = detail::inside_record::session->of(core);
-  tracked.written->note_written(range);
   tracked.last_write = at;
-  if (!core.is_range_written({0, core.bytes}))
-    detail::inside_record::session->made->written.emplace_back(&core, range);
+  if (tracked.written == nullptr) return;
+  tracked.written->note_written(range);
+  detail::inside_record::session->made->written.emplace_back(&core, range);
 }
 
 // ---- The ops are run again.

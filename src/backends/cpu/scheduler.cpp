@@ -155,31 +155,40 @@ void cpu_scheduler::run_timed(Op op) {
     grain_.store(after, std::memory_order_relaxed);
 }
 
-// Runs the next op of a part. Returns whether somebody may wait for it: who waits for which op was found when
-// they were recorded, and the completion of others is told with that of a later one.
-[[gnu::always_inline]] inline bool cpu_scheduler::run_recorded(cpu_queue& q, const cpu_record& r,
-                                                               cpu_part& part, std::uint64_t cursor,
-                                                               bool is_timed) {
-  const recorded_op& op = *part.next;
-  const bool is_end = part.sequence == part.last_sequence;
-  const bool is_seen = op.is_awaited || (is_end && op.is_last);
-  const op_rank rank(part.lane, part.order + op.number);
-  q.next_wait = 0;
-  if (is_timed) [[unlikely]] {
-    run_timed([&] { op.frame->run(cursor, rank); });
-  } else {
-    op.frame->run(cursor, rank);
+// Runs ops of the part that stands at the front, until the caller has to look after something else: behind
+// the op after `at`. `is_seen`: whether somebody may wait for that op. Who waits for which op was found when
+// they were recorded, and the completion of others is told with that of a later one. False: as pass_waits().
+bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left,
+                             unsigned skipped_looks, bool& is_timed, bool& is_seen) {
+  cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
+  for (;; ++at, --left) {
+    const recorded_op& op = *part.next;
+    if (q.next_wait < part.waits().count) {
+      if (!pass_recorded_waits(q, part, at)) return false;
+      q.next_wait = 0;
+    }
+    const op_rank rank(part.lane, part.order + op.number);
+    if (is_timed) [[unlikely]] {
+      is_timed = false;
+      run_timed([&] { op.frame->run(at + 1, rank); });
+    } else {
+      op.frame->run(at + 1, rank);
+    }
+    const bool is_end = part.sequence == part.last_sequence;
+    is_seen = op.is_awaited || (is_end && op.is_last);
+    if (++part.next == part.end) {
+      if (is_end) {
+        part.~cpu_part();
+        q.head += r.size;
+        return true;
+      }
+      part.next = part.begin;
+      part.order += part.of->ops->sequence.size();
+      ++part.sequence;
+    }
+    if ((left & skipped_looks) <= 1) return true;
+    if (is_seen) publish_soon(q, at + 1);
   }
-  if (++part.next != part.end) return is_seen;
-  if (!is_end) {
-    part.next = part.begin;
-    part.order += part.of->ops->sequence.size();
-    ++part.sequence;
-  } else {
-    part.~cpu_part();
-    q.head += r.size;
-  }
-  return is_seen;
 }
 
 // Runs what the stream holds, in order, until it is empty, parked, has had its turn, or `until` says so. The
@@ -201,9 +210,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(r + 1));
-            if (q.next_wait < part.waits().count && !pass_recorded_waits(q, part, at)) return true;  // parked
-            is_seen = run_recorded(q, *r, part, at + 1, std::exchange(is_timed, false));
+            if (!run_part(q, *r, at, left, skipped_looks, is_timed, is_seen)) return true;  // parked
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -243,7 +250,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       const bool is_enough = (left & skipped_looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
-        publish_up_to(q, at);
+        publish(q, at);  // what was not told, or only soon
         if (is_enough || ready_.load(std::memory_order_relaxed) != 0) {
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
@@ -295,8 +302,13 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
     wake_waiters(q, cursor);
 }
 
-void cpu_scheduler::publish_up_to(cpu_queue& q, std::uint64_t cursor) {
-  if (q.done.load(std::memory_order_relaxed) < cursor) publish(q, cursor);  // changed by this thread alone
+// Without the order between the two: who parks at this very moment may be missed, and is found with the next
+// op or when the stream is left. For ops that are shorter than the store takes when another core has the
+// line.
+void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
+  q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
+  if (q.first_awaited.load(std::memory_order_relaxed) <= cursor) [[unlikely]]
+    wake_waiters(q, cursor);
 }
 
 // False: the stream is parked, or was woken and belongs to somebody else.
@@ -331,7 +343,7 @@ bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, const cpu_part& part, std:
     const cpu_point point{begin.origin, begin.cursor + part.sequence * replay.ops->parts[on.part].size() +
                                             static_cast<std::uint64_t>(on.index)};
     if (comes_soon(point)) continue;
-    publish_up_to(q, at);
+    publish(q, at);  // what was not told, or only soon
     if (!park(q, point)) return false;
   }
   return true;
