@@ -30,6 +30,12 @@ void throw_not_recordable(std::string_view label) {
           "copied in a std::shared_ptr");
 }
 
+void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most) {
+  throw usage_error(misuse::bad_size, "replay(" + std::to_string(times) + ") of " + std::to_string(ops) +
+                                          " ops: at most " + std::to_string(most) +
+                                          " ops are given at once; replay it in several calls");
+}
+
 void throw_never_written(const buffer_core& core, byte_range range) {
   throw usage_error(
       misuse::never_written,

@@ -260,6 +260,7 @@ BACKEND_TEST(record, all_fixtures, a_replay_after_shutdown_throws) {
   auto& rt = this->start();
   auto x = rt.template make_buffer<int>(8, zeroed, "x");
   const recording r = rt.record([&] { TypeParam::increment(rt, x); });
+  expect_misuse(misuse::bad_size, "several calls", [&] { r.replay(~std::uint64_t{0}); });
   r.replay();
   rt.synchronize();
   while (!rt.shutdown(std::chrono::seconds(10)).complete()) this->world.step();

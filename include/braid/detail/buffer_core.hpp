@@ -92,6 +92,7 @@ class buffer_handle {
 [[noreturn]] void throw_null_buffer();
 [[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
 [[noreturn]] void throw_not_recordable(std::string_view label);
+[[noreturn]] void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most);
 [[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
 [[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);
 [[noreturn]] void throw_other_length(const char* what, const std::string& name, std::uint64_t has,

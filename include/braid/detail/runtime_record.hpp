@@ -113,6 +113,8 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
   void replay(std::uint64_t times) override {
     auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
     home.expect_outside_body("replay()");
+    constexpr std::uint64_t most_ops = std::uint64_t{1} << 40;
+    if (times > most_ops / std::max<std::uint64_t>(1, ops())) detail::throw_too_often(times, ops(), most_ops);
     if constexpr (replays_points) {
       home.give_again(made, times);
     } else {
