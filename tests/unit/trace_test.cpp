@@ -163,15 +163,18 @@ TEST(trace, has_each_replay_of_a_recorded_op_with_its_waits) {
   for (const trace::op& o : t.ops) {
     if (o.label == "there") {
       // The first one comes after the zeroing of x, the others after the last "back".
-      ASSERT_EQ(o.waits.size(), 1U);
+      ASSERT_EQ(o.waits.size(), 1U) << there;
       ASSERT_NE(o.waits[0].on, trace::no_op);
       EXPECT_EQ(t.ops[o.waits[0].on].label, there++ == 0 ? "zero" : "back");
+      EXPECT_EQ(o.waits[0].resource, "x");
     } else if (o.label == "back") {
+      // Its stream may wait at the beginning of a replay for what the other one waits for as well.
       ++back;
-      ASSERT_EQ(o.waits.size(), 1U);
-      EXPECT_EQ(o.waits[0].why, hazard::read_after_write);
-      EXPECT_EQ(o.waits[0].resource, "y");
-      EXPECT_EQ(t.ops[o.waits[0].on].label, "there");
+      ASSERT_GE(o.waits.size(), 1U);
+      const trace::wait& inner = o.waits.back();
+      EXPECT_EQ(inner.why, hazard::read_after_write);
+      EXPECT_EQ(inner.resource, "y");
+      EXPECT_EQ(t.ops[inner.on].label, "there");
     }
     EXPECT_LE(o.submit, o.start);
   }

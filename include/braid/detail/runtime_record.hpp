@@ -363,22 +363,30 @@ void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::uint64
   requires replays_points
 {
   const std::int64_t now = detail::trace_now();
-  each_replayed(ops, times, before,
-                [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
-                  const auto& part = ops.plan.parts[each.at.part];
-                  std::vector<binding> bound;
-                  for (const detail::touched& t : each.frame->touches())
-                    bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
-                  std::vector<stream_wait> waits;
-                  if (is_first && each.at.index == 1) waits = engine_->waits_of(part.lane).waits;
-                  for (const auto& w : ops.waits_of(each, is_first)) {
-                    const std::uint64_t on = cursor_of(w.on);
-                    waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
-                  }
-                  detail::trace_op(
-                      {trace_number(), part.lane, part.id, cursor, each.frame->label(), now, each.is_named},
-                      bound, waits, &lane_in, engine_.get());
-                });
+  each_replayed(
+      ops, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+        const auto& part = ops.plan.parts[each.at.part];
+        std::vector<binding> bound;
+        for (const detail::touched& t : each.frame->touches())
+          bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
+        std::vector<stream_wait> waits;
+        if (is_first && each.at.index == 1) {
+          // Of all ops of the part; told as this one's, and with its binding if it has the resource.
+          waits = engine_->waits_of(part.lane).waits;
+          for (stream_wait& w : waits) {
+            const auto found = std::find_if(bound.begin(), bound.end(),
+                                            [&](const binding& b) { return b.state->id == w.resource; });
+            w.binding = static_cast<std::size_t>(found - bound.begin());
+          }
+        }
+        for (const auto& w : ops.waits_of(each, is_first)) {
+          const std::uint64_t on = cursor_of(w.on);
+          waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
+        }
+        detail::trace_op(
+            {trace_number(), part.lane, part.id, cursor, each.frame->label(), now, each.is_named}, bound,
+            waits, &lane_in, engine_.get());
+      });
 }
 
 }  // namespace braid
