@@ -192,6 +192,7 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
     plan.parts.push_back(s.parts[order[n]]);
   }
   std::vector<std::pair<resource_state*, const state::seen*>> sorted;
+  sorted.reserve(s.resources.size());
   for (const auto& [of, what] : s.resources) sorted.emplace_back(of, &what);
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [of, seen] : sorted) {
