@@ -22,14 +22,6 @@ void throw_foreign_buffer(const buffer_core& core, bool is_closed) {
                         "into a buffer of this one");
 }
 
-void throw_not_recordable(std::string_view label) {
-  throw usage_error(
-      misuse::while_recording,
-      "the body of '" + std::string(label) +
-          "' cannot be copied: a replay on this device submits a copy of it. Capture what cannot be "
-          "copied in a std::shared_ptr");
-}
-
 void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most) {
   throw usage_error(misuse::bad_size, "replay(" + std::to_string(times) + ") of " + std::to_string(ops) +
                                           " ops: at most " + std::to_string(most) +

@@ -205,6 +205,7 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
     }
     for (replay_plan::use u : what.last) {
       u.at.part = numbers[u.at.part];
+      u.is_changed = what.changed;
       plan.last.push_back(u);
     }
   }
@@ -241,12 +242,9 @@ void recorded_ops::finish(recorder& analysis) {
     each.again = {firsts[n], firsts[n + 1] - firsts[n]};
     parts[each.at.part].push_back({each.frame.get(), n, false, false, each.once, each.again});
   }
-  for (const recorder::wait& w : waits) {
-    auto& part = parts[w.on.part];
-    const std::int64_t index =
-        w.on.index > 0 ? w.on.index : w.on.index + static_cast<std::int64_t>(part.size());
-    part[static_cast<std::size_t>(index) - 1].is_awaited = true;
-  }
+  for (const auto& part : parts) begins.push_back(begins.empty() ? 0 : begins.back() + (&part - 1)->size());
+  for (const recorder::wait& w : waits)
+    parts[w.on.part][place_of(w.on) - begins[w.on.part]].is_awaited = true;
   for (const replay_plan::use& u : plan.last)
     parts[u.at.part][static_cast<std::size_t>(u.at.index) - 1].is_last = true;
   for (auto& part : parts) part.back().is_last = true;

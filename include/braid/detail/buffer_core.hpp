@@ -91,7 +91,6 @@ class buffer_handle {
 
 [[noreturn]] void throw_null_buffer();
 [[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
-[[noreturn]] void throw_not_recordable(std::string_view label);
 [[noreturn]] void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most);
 [[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
 [[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);

@@ -292,7 +292,7 @@ class cpu_scheduler {
   [[nodiscard]] bool comes_soon(const cpu_point& on) const noexcept;
   bool pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at);
   bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
-                bool& is_timed, bool& is_seen);
+                bool& is_timed);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
   void publish_soon(cpu_queue& q, std::uint64_t cursor);
@@ -309,8 +309,8 @@ class cpu_scheduler {
   alignas(64) std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
   std::atomic<bool> is_wanted_{false};                  // a stream is ready, and nobody rested
   std::atomic<bool> stop_{false};
-  alignas(64) std::atomic<std::uint32_t> looking_{
-      0};  // threads that look for a stream to run, and do not sleep
+  // Threads that look for a stream to run, and do not sleep.
+  alignas(64) std::atomic<std::uint32_t> looking_{0};
 
   alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};
   std::mutex queues_mutex_;

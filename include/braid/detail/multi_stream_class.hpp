@@ -199,9 +199,17 @@ class multi_stream final : private detail::gate_keeper {
   }
   /// Gives a recorded sequence of ops, so many times, on streams that were used before. Calls `hand_over(span
   /// of the parts' cursors)` when the streams wait for what was before: it puts all ops on their streams and
-  /// commits them, or throws with nothing done.
+  /// commits them. On backends with points it may throw, with nothing done; on others it may not.
   template <class HandOver>
   void replay(const detail::replay_plan& plan, std::uint64_t times, HandOver hand_over);
+  // Inside hand_over(), for ops that are handed over one by one.
+  /// What was handed to the lane since the last call is the op at `cursor`.
+  void commit_replayed(detail::lane_id lane, std::uint64_t cursor) noexcept;
+  /// A mark behind the op that was committed last, where the backend has no points. The caller releases it.
+  [[nodiscard]] detail::mark<B>* mark_replayed(detail::lane_id lane, std::uint64_t cursor) {
+    return aligner_.hold_mark(pool_.lane(lane), cursor);
+  }
+  void wait_replayed(detail::lane_id lane, std::span<const detail::mark<B>* const> all);
   /// What the slot was told to wait for, inside hand_over().
   [[nodiscard]] const alignment& waits_of(detail::lane_id lane) { return waits_of(pool_.lane(lane)); }
 
@@ -249,8 +257,12 @@ class multi_stream final : private detail::gate_keeper {
   }
   void commit_point(slot_type& s) noexcept;
   struct replay_locks;
+  void learn_from(slot_type& s, const binding& b, op_label* label) noexcept;
+  bool enter_last(const detail::replay_plan& plan, std::uint64_t times, std::span<const std::uint64_t> before,
+                  bool are_changed);
+  void list_for_log(slot_type& s, std::span<const binding> resources);
   void commit_replay(const detail::replay_plan& plan, std::uint64_t times,
-                     std::span<const std::uint64_t> before) noexcept;
+                     std::span<const std::uint64_t> before, bool is_entered) noexcept;
 
   void retire_after(detail::retired object, stream_id after);
   void retire_on(slot_type& s, detail::retired object) noexcept;

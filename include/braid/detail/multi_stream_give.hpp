@@ -257,10 +257,16 @@ void multi_stream<B, T>::enter(slot_type& s, const binding& b, op_label* label) 
   if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, points ? s.now : s.name, s.lane)) [[unlikely]] {
     ++s.coarsened;
   }
+  learn_from(s, b, label);
+}
+
+// Whether what the op does to the resource wants a mark behind it.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::learn_from(slot_type& s, const binding& b, op_label* label) noexcept {
   if constexpr (points) return;
-  if (b.kind != access::read) note_output(s, r, label);
+  if (b.kind != access::read) note_output(s, *b.state, label);
   if (marks_ == mark_policy::learned) {
-    s.mark_wanted = s.mark_wanted || r.score > 0;
+    s.mark_wanted = s.mark_wanted || b.state->score > 0;
   } else {
     s.mark_wanted = marks_ == mark_policy::eager;
   }

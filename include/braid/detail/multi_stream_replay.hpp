@@ -10,10 +10,12 @@ namespace braid {
 // All slots of the sequence are locked, in the order of their lanes, then all resources, by address, as an op
 // with all their accesses would do it. What the parts need from before stands in front of each part. Between
 // themselves the ops are ordered by waits that were found when they were recorded.
+//
+// Where bodies are called while the ops are handed over, that takes a while: what is only read is entered and
+// unlocked before it, as in give(), so that others may read it meanwhile.
 template <event_stream_backend B, class T>
 template <class HandOver>
 void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t times, HandOver hand_over) {
-  static_assert(points, "parts wait for points of each other");
   expect_outside_guards("replay()");
   if (closed_.load(std::memory_order_acquire)) throw_closed();
   if (plan.parts.empty() || times == 0) return;
@@ -21,16 +23,23 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
   try {
     replay_locks held(*this, plan);
     std::vector<std::uint64_t> before;  // each part's cursor
+    before.reserve(plan.parts.size());
     for (const auto& part : plan.parts) {
-      slot_type& s = pool_.lane(part.lane);
-      before.push_back(s.committed.load(std::memory_order_relaxed));  // written under the slot's lock only
-      s.cursor = before.back() + 1;
-      if (s.last_id != part.id) prepare(s, part.id);
-      s.forget_waits();
-      s.use_count = 0;
+      // Written under the slot's lock only.
+      before.push_back(pool_.lane(part.lane).committed.load(std::memory_order_relaxed));
     }
+    bool is_entered = true;
     try {
       std::vector<tally> seen(plan.parts.size());
+      for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+        slot_type& s = pool_.lane(plan.parts[i].lane);
+        s.cursor = before[i] + 1;
+        if (s.last_id != plan.parts[i].id || s.mark_wanted) prepare(s, plan.parts[i].id);
+        s.forget_waits();
+        s.use_count = 0;
+        if (log_->is_enabled(log_area::streaming)) [[unlikely]]
+          list_for_log(s, plan.resources);
+      }
       for (std::uint32_t i = 0; i < plan.first.size(); ++i) {
         const auto& use = plan.first[i];
         collect(pool_.lane(plan.parts[use.at.part].lane), use.bound, i, seen[use.at.part]);
@@ -39,22 +48,34 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
         slot_type& s = pool_.lane(plan.parts[i].lane);
         note(s, seen[i]);
         if (!s.needs.empty()) align(s, {});
+        s.use_count = 0;
       }
-      hand_over(std::span<const std::uint64_t>(before));
+      if constexpr (points) {
+        hand_over(std::span<const std::uint64_t>(before));
+      } else {
+        is_entered = enter_last(plan, times, before, false);
+        if (is_entered) held.release_reads();
+      }
     } catch (...) {
       for (std::size_t i = 0; i < plan.parts.size(); ++i) {
         slot_type& s = pool_.lane(plan.parts[i].lane);
         s.release_needs();
         s.forget_waits();
+        s.use_count = 0;
         s.cursor = before[i];
       }
       throw;
     }
-    commit_replay(plan, times, before);
-    if (in_flight_) {
-      const slot_type& s = pool_.lane(plan.parts.back().lane);
-      in_flight_->add(detail::in_flight::op{s.lane, s.cursor, bytes});
-    }
+    [&]() noexcept {
+      if constexpr (points) {
+        is_entered = enter_last(plan, times, before, false);
+      } else {
+        hand_over(std::span<const std::uint64_t>(before));
+      }
+      commit_replay(plan, times, before, is_entered);
+      const slot_type& last = pool_.lane(plan.parts.back().lane);
+      if (in_flight_) in_flight_->add(detail::in_flight::op{last.lane, last.cursor, bytes});
+    }();
   } catch (...) {
     if (in_flight_) in_flight_->abandon(bytes);
     throw;
@@ -62,24 +83,52 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
 }
 
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uint64_t times,
-                                       std::span<const std::uint64_t> before) noexcept {
-  bool is_entered = true;
-  const auto cursor_of = [&](const detail::recorded_place& at) {  // in the last sequence
-    return before[at.part] + (times - 1) * plan.parts[at.part].ops + static_cast<std::uint64_t>(at.index);
-  };
+void multi_stream<B, T>::commit_replayed(detail::lane_id lane, std::uint64_t cursor) noexcept {
+  slot_type& s = pool_.lane(lane);
+  s.cursor = cursor;
+  commit_point(s);
+  if constexpr (!points) s.committed.store(cursor, std::memory_order_release);  // as in commit()
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::wait_replayed(detail::lane_id lane, std::span<const detail::mark<B>* const> all) {
+  slot_type& s = pool_.lane(lane);
+  if constexpr (detail::waits_at_once<B>) {
+    s.awaited.clear();
+    for (const detail::mark<B>* m : all) s.awaited.push_back(&m->recorded());
+    backend_.wait_events(s.stream, s.awaited);
+  } else {
+    for (const detail::mark<B>* m : all) backend_.wait_event(s.stream, m->recorded());
+  }
+}
+
+// The last accesses of resources that the sequence changes, or of those that it only reads. With what each
+// part knew at its beginning: an op in its middle may not have waited for more. False: memory ran out.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::enter_last(const detail::replay_plan& plan, std::uint64_t times,
+                                    std::span<const std::uint64_t> before, bool are_changed) {
   try {
-    // With what each part knew at its beginning: an op in its middle may not have waited for more.
     for (const auto& use : plan.last) {
-      const slot_type& s = pool_.lane(plan.parts[use.at.part].lane);
+      if (use.is_changed != are_changed) continue;
+      slot_type& s = pool_.lane(plan.parts[use.at.part].lane);
+      const std::uint64_t cursor = before[use.at.part] + (times - 1) * plan.parts[use.at.part].ops +
+                                   static_cast<std::uint64_t>(use.at.index);
       const binding& b = use.bound;
-      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, cursor_of(use.at), s.now, s.lane)) {
-        ++pool_.lane(s.lane).coarsened;
+      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, cursor, points ? s.now : s.name, s.lane)) {
+        ++s.coarsened;
       }
+      learn_from(s, b, nullptr);
     }
   } catch (const std::bad_alloc&) {
-    is_entered = false;
+    return false;
   }
+  return true;
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uint64_t times,
+                                       std::span<const std::uint64_t> before, bool is_entered) noexcept {
+  is_entered = enter_last(plan, times, before, true) && is_entered;
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     slot_type& s = pool_.lane(plan.parts[i].lane);
     s.cursor = before[i] + times * plan.parts[i].ops;
@@ -89,8 +138,10 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
     }
   }
   for (const auto& learned : plan.learned) {
+    const auto& of = plan.parts[learned.of.part];
     pool_.lane(plan.parts[learned.part].lane)
-        .known.learn(plan.parts[learned.of.part].lane, cursor_of(learned.of));
+        .known.learn(of.lane, before[learned.of.part] + (times - 1) * of.ops +
+                                  static_cast<std::uint64_t>(learned.of.index));
   }
   for (const auto& part : plan.parts) {
     slot_type& s = pool_.lane(part.lane);
@@ -107,6 +158,14 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
       log_error(e.what());
     }
   }
+}
+
+// What a log names the resources by.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::list_for_log(slot_type& s, std::span<const binding> resources) {
+  auto* const uses = s.room_for_uses(resources.size());
+  for (std::uint32_t i = 0; i < resources.size(); ++i) uses[i] = {resources[i].state, i, false};
+  s.use_count = static_cast<std::uint32_t>(resources.size());
 }
 
 template <event_stream_backend B, class T>
@@ -130,9 +189,20 @@ struct multi_stream<B, T>::replay_locks {
   replay_locks(const replay_locks&) = delete;
   replay_locks& operator=(const replay_locks&) = delete;
 
+  void release_reads() noexcept {
+    if constexpr (sync) {
+      for (const binding& b : plan.resources) {
+        if (b.kind == access::read) b.state->lock.unlock();
+      }
+    }
+    has_reads = false;
+  }
   void release() noexcept {
     if constexpr (sync) {
-      while (resources > 0) plan.resources[--resources].state->lock.unlock();
+      while (resources > 0) {
+        const binding& b = plan.resources[--resources];
+        if (has_reads || b.kind != access::read) b.state->lock.unlock();
+      }
       while (slots > 0) self.pool_.lane(plan.parts[--slots].lane).lock.unlock();
     }
   }
@@ -141,6 +211,7 @@ struct multi_stream<B, T>::replay_locks {
   const detail::replay_plan& plan;
   std::size_t slots = 0;
   std::size_t resources = 0;
+  bool has_reads = true;
 };
 
 }  // namespace braid

@@ -155,7 +155,10 @@ struct op_frame {
 
   /// The op cannot run, whatever it reads: the device is gone.
   void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
-    const failure_ptr why = home->fail(info(cursor), held.touches(), cause);
+    give_up(cursor, rank, cause);
+  }
+  void give_up(std::uint64_t cursor, op_rank as, const std::exception_ptr& cause) noexcept {
+    const failure_ptr why = home->fail(info(cursor, as), held.touches(), cause);
     if constexpr (requires { body.finish(why); }) body.finish(why);
   }
 

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "braid/detail/buffer_core.hpp"
+#include "braid/detail/labels.hpp"
 #include "braid/detail/recorder.hpp"
 #include "braid/detail/runtime_base.hpp"
 
@@ -17,8 +19,11 @@ namespace braid::detail {
 class recorded_frame {
  public:
   virtual ~recorded_frame() = default;
-  virtual void run(std::uint64_t cursor, op_rank rank) noexcept = 0;
-  [[nodiscard]] virtual const std::string& label() const noexcept = 0;
+  /// `native`: what the backend hands to every body, if it does.
+  virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
+  /// The op cannot run: see op_frame.
+  virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
+  [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
   [[nodiscard]] virtual std::vector<touched> touches() const = 0;
 };
 
@@ -42,10 +47,11 @@ struct recorded_op {
 struct recorded_ops {
   replay_plan plan;
   std::vector<std::vector<recorded_op>> parts;
+  std::vector<std::size_t> begins;    // of the parts, among all ops
   std::vector<recorder::wait> waits;  // of all ops
   std::size_t inner_waits = 0;        // of these, in a first sequence
 
-  struct described {  // for traces, and for devices that get one op after the other
+  struct described {  // for traces, and for backends that get one op after the other
     recorded_place at;
     recorded_waits once;
     recorded_waits again;
@@ -54,12 +60,19 @@ struct recorded_ops {
   };
   std::vector<described> sequence;
   std::vector<buffer_handle> buffers;                        // that the ops use
-  std::vector<resource> tokens;                              // likewise, where ops are submitted again
   std::vector<std::pair<buffer_core*, byte_range>> written;  // of the buffers
 
   [[nodiscard]] std::span<const recorder::wait> waits_of(const described& op, bool is_first) const noexcept {
     const recorded_waits& some = is_first ? op.once : op.again;
     return {waits.data() + some.first, some.count};
+  }
+  /// Where the op stands among all, part after part; also one of the sequence before.
+  [[nodiscard]] std::size_t place_of(const recorded_place& at) const noexcept {
+    const std::int64_t size = static_cast<std::int64_t>(parts[at.part].size());
+    return begins[at.part] + static_cast<std::size_t>((at.index > 0 ? at.index : at.index + size) - 1);
+  }
+  [[nodiscard]] bool is_awaited(const recorded_place& at) const noexcept {
+    return parts[at.part][static_cast<std::size_t>(at.index) - 1].is_awaited;
   }
   /// All ops are there: sorts them by parts.
   void finish(recorder& analysis);

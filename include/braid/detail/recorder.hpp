@@ -41,6 +41,7 @@ struct replay_plan {
   struct use {
     recorded_place at;
     binding bound;
+    bool is_changed = false;  // the resource, by any op of the sequence
   };
   struct knowledge {
     std::uint32_t part;

@@ -232,8 +232,8 @@ class basic_runtime final : private detail::runtime_base {
 
   /// Calls `fn`, and records the ops that it submits on this thread instead of running them: submit(), fill()
   /// and copy() within this runtime. Bodies are kept, and called once in each replay, always one replay after
-  /// the other. What orders the ops among themselves is found here, once, where ops run on this machine's
-  /// cores; elsewhere a replay submits them again. Throws usage_error for a wait or another runtime inside.
+  /// the other. What orders the ops among themselves is found here, once. Throws usage_error for a wait or
+  /// another runtime inside.
   template <class F>
   [[nodiscard]] recording record(F&& fn);
 
@@ -508,7 +508,6 @@ class basic_runtime final : private detail::runtime_base {
                           Pack&& held, std::span<const binding> bound, bool is_named = false);
 
   // Recording: see runtime_record.hpp.
-  static constexpr bool replays_points = point_backend<B> && !detail::enqueueing_backend<B>;
   struct sequence;
   [[nodiscard]] bool is_recorded() const noexcept { return detail::recording_runtime == this; }
   template <class Body, class... Args>
@@ -518,8 +517,6 @@ class basic_runtime final : private detail::runtime_base {
   template <class Body, class Pack>
   detail::recorded_place record_frame(stream_id id, detail::lane_id lane, std::string_view text, Body&& body,
                                       Pack&& held, std::span<const binding> bound, bool is_named);
-  template <class Body, class... Args>
-  void record_submit(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
   stream_id place_recorded(std::span<detail::buffer_core* const> used);
   template <class T, access Kind>
   void check_recorded(const detail::buffer_argument<T, Kind>& a) const;
@@ -541,9 +538,6 @@ class basic_runtime final : private detail::runtime_base {
   }
   template <class A>
   static void add_core(std::vector<detail::buffer_core*>&, const A&) noexcept {}
-  template <class A>
-  static void keep_token(std::vector<resource>&, const A&) noexcept {}
-  static void keep_token(std::vector<resource>& to, const binding& b) { to.push_back(share_of(b)); }
   template <class T, access Kind>
   static void note_recorded(const detail::buffer_argument<T, Kind>& a, detail::recorded_place at) {
     note_recorded_use(*a.core, a.range(), Kind, at);
@@ -552,14 +546,10 @@ class basic_runtime final : private detail::runtime_base {
   static void note_recorded(const A&, detail::recorded_place) noexcept {}
   static void note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
                                 detail::recorded_place at);
-  void give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times)
-    requires replays_points;
-  void launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times, std::uint64_t order,
-                   std::span<const std::uint64_t> before)
-    requires replays_points;
+  void give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times);
+  class one_by_one;
   void trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
-                    std::span<const std::uint64_t> before)
-    requires replays_points;
+                    std::span<const std::uint64_t> before);
   template <class Visit>
   static void each_replayed(const detail::recorded_ops& ops, std::uint64_t times,
                             std::span<const std::uint64_t> before, Visit visit);

@@ -9,13 +9,22 @@ namespace braid {
 namespace detail {
 
 /// On lines of its own: a body may change what it captured, and the next op runs on another core.
-template <class Body, class Pack>
+template <class B, class Body, class Pack>
 class alignas(64) recorded_frame_of final : public recorded_frame {
  public:
   using frame = op_frame<Body, Pack>;
   explicit recorded_frame_of(frame&& f) : frame_(std::move(f)) {}
-  void run(std::uint64_t cursor, op_rank rank) noexcept override { frame_.run(cursor, rank); }
-  [[nodiscard]] const std::string& label() const noexcept override { return frame_.label.name(); }
+  void run(std::uint64_t cursor, op_rank rank, [[maybe_unused]] const void* native) noexcept override {
+    if constexpr (enqueueing_backend<B>) {
+      frame_.run(cursor, rank, *static_cast<const typename B::native_stream*>(native));
+    } else {
+      frame_.run(cursor, rank);
+    }
+  }
+  void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept override {
+    frame_.give_up(cursor, rank, cause);
+  }
+  [[nodiscard]] const label_ref& label() const noexcept override { return frame_.label; }
   [[nodiscard]] std::vector<touched> touches() const override {
     const auto all = frame_.held.touches();
     return {all.begin(), all.end()};
@@ -25,8 +34,8 @@ class alignas(64) recorded_frame_of final : public recorded_frame {
   frame frame_;
 };
 
-/// A recorded op on its way, on a device that gets one after the other.
-struct replayed_frame {
+/// A recorded op on its way, where it runs later.
+struct replayed_op {
   std::shared_ptr<const recorded_ops> of;
   recorded_frame* frame;
   op_rank rank;
@@ -35,9 +44,25 @@ struct replayed_frame {
     [[nodiscard]] std::vector<touched> touches() const { return of->touches(); }
   } held;
 
-  void operator()(std::uint64_t cursor) noexcept { frame->run(cursor, rank); }
+  void operator()(std::uint64_t cursor) noexcept { frame->run(cursor, rank, nullptr); }
   [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept {
-    return {&frame->label(), rank.order(), op_point(rank.lane(), cursor)};
+    return {&frame->label().name(), rank.order(), op_point(rank.lane(), cursor)};
+  }
+};
+
+/// Likewise, where its body is called at once.
+struct replayed_call {
+  runtime_base* home;
+  recorded_frame* frame;
+  const label_ref& label;
+  op_rank rank;
+
+  template <class Native>
+  void operator()(std::uint64_t cursor, const Native& native) noexcept {
+    frame->run(cursor, rank, &native);
+  }
+  void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
+    frame->give_up(cursor, rank, cause);
   }
 };
 
@@ -52,7 +77,6 @@ struct recording_session {
 
   recorder analysis;
   std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
-  std::vector<std::function<void()>> submits;  // where ops are submitted again
   struct tracked {
     std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well; null: all
     recorded_place last_write;
@@ -107,30 +131,26 @@ class inside_record {
 template <runtime_backend B>
 struct basic_runtime<B>::sequence final : detail::recorded_sequence {
   sequence(detail::runtime_link of, detail::recording_session&& from)
-      : runtime(of), made(std::move(from.made)), submits(std::move(from.submits)) {
-    if constexpr (replays_points) made->finish(from.analysis);
+      : runtime(of), made(std::move(from.made)) {
+    made->finish(from.analysis);
   }
   void replay(std::uint64_t times) override {
     auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
     home.expect_outside_body("replay()");
     constexpr std::uint64_t most_ops = std::uint64_t{1} << 40;
     if (times > most_ops / std::max<std::uint64_t>(1, ops())) detail::throw_too_often(times, ops(), most_ops);
-    if constexpr (replays_points) {
-      home.give_again(made, times);
-    } else {
-      for (std::uint64_t i = 0; i < times; ++i) {
-        for (const auto& submit : submits) submit();
-      }
-    }
+    // Where bodies are called meanwhile, others are let in now and then.
+    const std::uint64_t at_once = detail::enqueueing_backend<B>
+                                      ? std::max<std::uint64_t>(1, 256 / std::max<std::uint64_t>(1, ops()))
+                                      : times;
+    for (; times > at_once; times -= at_once) home.give_again(made, at_once);
+    home.give_again(made, times);
   }
-  [[nodiscard]] std::uint64_t ops() const noexcept override {
-    return replays_points ? made->sequence.size() : submits.size();
-  }
+  [[nodiscard]] std::uint64_t ops() const noexcept override { return made->sequence.size(); }
   [[nodiscard]] std::uint64_t waits() const noexcept override { return made->inner_waits; }
 
   const detail::runtime_link runtime;
   const std::shared_ptr<detail::recorded_ops> made;
-  const std::vector<std::function<void()>> submits;
 };
 
 template <runtime_backend B>
@@ -190,27 +210,22 @@ template <class Body, class... Args>
 submission basic_runtime<B>::record_op(const stream_id* where, std::string_view text, Body&& body,
                                        const Args&... args) {
   (check_recorded(args), ...);
-  if constexpr (replays_points) {
-    stream_id id;
-    if (where != nullptr) {
-      id = *where;
-    } else {
-      std::vector<detail::buffer_core*> used;
-      (add_core(used, args), ...);
-      id = place_recorded(used);
-    }
-    const detail::lane_id lane = engine_->lane_of(id);
-    detail::held_pack<decltype(hold_recorded(lane, args))...> held{{hold_recorded(lane, args)...}};
-    const auto bound = std::apply(
-        [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
-        held.each);
-    const detail::recorded_place at =
-        record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
-    (note_recorded(args, at), ...);
+  stream_id id;
+  if (where != nullptr) {
+    id = *where;
   } else {
-    record_submit(where, text, std::forward<Body>(body), args...);
-    (note_recorded(args, {}), ...);
+    std::vector<detail::buffer_core*> used;
+    (add_core(used, args), ...);
+    id = place_recorded(used);
   }
+  const detail::lane_id lane = engine_->lane_of(id);
+  detail::held_pack<decltype(hold_recorded(lane, args))...> held{{hold_recorded(lane, args)...}};
+  const auto bound = std::apply(
+      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
+      held.each);
+  [[maybe_unused]] const detail::recorded_place at =
+      record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
+  (note_recorded(args, at), ...);
   return {};
 }
 
@@ -226,16 +241,12 @@ submission basic_runtime<B>::record_list(const stream_id* where, std::string_vie
       detail::throw_never_written(*item.handle.get(), item.range);
     used.push_back(item.handle.get());
   }
-  detail::recorded_place at;
-  if constexpr (replays_points) {
-    const stream_id id = where != nullptr ? *where : place_recorded(used);
-    const detail::lane_id lane = engine_->lane_of(id);
-    std::vector<binding> bound;
-    detail::held_list held = hold_list(lane, list, bound);
-    at = record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
-  } else {
-    record_submit(where, text, std::forward<Body>(body), list);
-  }
+  const stream_id id = where != nullptr ? *where : place_recorded(used);
+  const detail::lane_id lane = engine_->lane_of(id);
+  std::vector<binding> bound;
+  detail::held_list held = hold_list(lane, list, bound);
+  const detail::recorded_place at =
+      record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   for (const auto& item : list.items_) note_recorded_use(*item.handle.get(), item.range, item.kind, at);
   return {};
 }
@@ -245,8 +256,14 @@ template <class Body, class Pack>
 detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane_id lane,
                                                       std::string_view text, Body&& body, Pack&& held,
                                                       std::span<const binding> bound, bool is_named) {
-  using made_frame = detail::recorded_frame_of<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+  using made_frame = detail::recorded_frame_of<B, std::decay_t<Body>, std::remove_cvref_t<Pack>>;
   detail::recording_session& on = *detail::inside_record::session;
+  if constexpr (requires {
+                  B::checks_bodies;
+                  held.template expect_usable<Body>(engine_->backend());
+                }) {
+    held.template expect_usable<Body>(engine_->backend());
+  }
   for (const binding& b : bound) engine_->own(b);
   auto frame = std::make_unique<made_frame>(
       typename made_frame::frame{this, detail::label_ref::of(text), detail::op_rank(lane, 0),
@@ -264,23 +281,6 @@ detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane
   return at;
 }
 
-// Where a backend cannot be told of points, a replay submits the ops once more.
-template <runtime_backend B>
-template <class Body, class... Args>
-void basic_runtime<B>::record_submit(const stream_id* where, std::string_view text, Body&& body,
-                                     const Args&... args) {
-  using kept = std::decay_t<Body>;
-  if constexpr (std::copy_constructible<kept>) {
-    (keep_token(detail::inside_record::session->made->tokens, args), ...);
-    detail::inside_record::session->submits.push_back(
-        [this, id = where != nullptr ? std::optional(*where) : std::nullopt, label = std::string(text),
-         what = kept(std::forward<Body>(body)),
-         args...] { give(id ? &*id : nullptr, label, kept(what), args...); });
-  } else {
-    detail::throw_not_recordable(text);
-  }
-}
-
 template <runtime_backend B>
 void basic_runtime<B>::note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
                                          detail::recorded_place at) {
@@ -295,9 +295,7 @@ void basic_runtime<B>::note_recorded_use(detail::buffer_core& core, byte_range r
 // ---- The ops are run again.
 
 template <runtime_backend B>
-void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times)
-  requires replays_points
-{
+void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times) {
   const detail::replay_plan& plan = ops->plan;
   for (const auto& part : plan.parts) {
     if constexpr (requires { engine_->backend().admit(engine_->stream_of(part.lane)); }) {
@@ -308,41 +306,123 @@ void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& o
   for (const auto& each : ops->buffers) look_at_order_of(*each.get(), order);
   const auto stream_of = [&](std::size_t part) ->
       typename B::stream& { return engine_->stream_of(plan.parts[part].lane); };
-  engine_->replay(plan, times, [&](std::span<const std::uint64_t> before) {
-    if (is_traced()) [[unlikely]]
-      trace_replay(*ops, times, before);
-    if constexpr (requires { engine_->backend().launch_replay(ops, times, order, before, stream_of); }) {
+  if constexpr (requires(std::span<const std::uint64_t> before) {
+                  engine_->backend().launch_replay(ops, times, order, before, stream_of);
+                }) {
+    engine_->replay(plan, times, [&](std::span<const std::uint64_t> before) {
+      if (is_traced()) [[unlikely]]
+        trace_replay(*ops, times, before);
       engine_->backend().launch_replay(ops, times, order, before, stream_of);
-    } else {
-      launch_each(ops, times, order, before);
-    }
-  });
+    });
+  } else {
+    one_by_one launch(*this, ops, order);
+    engine_->replay(plan, times, [&](std::span<const std::uint64_t> before) { launch(times, before); });
+  }
   detail::last_order = order + times * ops->sequence.size();
   for (const auto& each : ops->buffers)
     each->last_order.store(detail::last_order, std::memory_order_relaxed);  // as in note_access()
   for (const auto& [core, range] : ops->written) core->note_written(range);
 }
 
-// One op after the other.
+/// Hands over one op after the other. When a call fails, that op and those after it are given up: their data
+/// carries the error.
 template <runtime_backend B>
-void basic_runtime<B>::launch_each(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times,
-                                   std::uint64_t order, std::span<const std::uint64_t> before)
-  requires replays_points
-{
-  B& backend = engine_->backend();
-  each_replayed(
-      *ops, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
-        const auto& part = ops->plan.parts[each.at.part];
-        auto& stream = engine_->stream_of(part.lane);
-        for (const auto& w : ops->waits_of(each, is_first)) {
-          backend.wait_point(stream, engine_->stream_of(ops->plan.parts[w.on.part].lane), cursor_of(w.on));
-        }
-        backend.launch(stream, cursor,
-                       detail::replayed_frame{
-                           ops, each.frame.get(), detail::op_rank(part.lane, ++order), {each.frame.get()}});
-        if constexpr (detail::commits_points<B>) backend.commit_point(stream, cursor);
-      });
-}
+class basic_runtime<B>::one_by_one {
+ public:
+  one_by_one(basic_runtime& of, const std::shared_ptr<detail::recorded_ops>& all, std::uint64_t after)
+      : self_(of), ops_(all), order_(after) {
+    if constexpr (!point_backend<B>) {
+      marks_.resize(ops_->waits.empty() ? 0 : ops_->sequence.size());
+      awaited_.reserve(ops_->plan.parts.size());  // one for each other part at most
+    }
+  }
+  ~one_by_one() {
+    for (detail::mark<B>* m : marks_) {
+      if (m != nullptr) m->release();
+    }
+  }
+  one_by_one(const one_by_one&) = delete;
+  one_by_one& operator=(const one_by_one&) = delete;
+
+  void operator()(std::uint64_t times, std::span<const std::uint64_t> before) noexcept {
+    if (self_.is_traced()) [[unlikely]] {
+      try {
+        self_.trace_replay(*ops_, times, before);
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    }
+    each_replayed(*ops_, times, before,
+                  [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+                    hand_over(each, cursor, is_first, cursor_of);
+                  });
+  }
+
+ private:
+  using described = detail::recorded_ops::described;
+
+  template <class CursorOf>
+  void hand_over(const described& op, std::uint64_t cursor, bool is_first, CursorOf cursor_of) noexcept {
+    const detail::lane_id lane = ops_->plan.parts[op.at.part].lane;
+    const detail::op_rank rank(lane, ++order_);
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+      wait(lane, ops_->waits_of(op, is_first), cursor_of);
+      launch(self_.engine_->stream_of(lane), cursor, *op.frame, rank);
+    } catch (...) {
+      failure_ = std::current_exception();
+      op.frame->give_up(cursor, rank, failure_);
+    }
+    if (point_backend<B> || (!marks_.empty() && ops_->is_awaited(op.at))) commit(op.at, lane, cursor);
+  }
+
+  template <class CursorOf>
+  void wait(detail::lane_id lane, std::span<const detail::recorder::wait> waits, CursorOf cursor_of) {
+    if (waits.empty()) return;
+    engine_type& engine = *self_.engine_;
+    if constexpr (point_backend<B>) {
+      for (const auto& w : waits) {
+        engine.backend().wait_point(engine.stream_of(lane),
+                                    engine.stream_of(ops_->plan.parts[w.on.part].lane), cursor_of(w.on));
+      }
+    } else {
+      awaited_.clear();
+      for (const auto& w : waits) awaited_.push_back(marks_[ops_->place_of(w.on)]);
+      engine.wait_replayed(lane, awaited_);
+    }
+  }
+
+  void launch(typename B::stream& stream, std::uint64_t cursor, detail::recorded_frame& frame,
+              detail::op_rank rank) {
+    if constexpr (detail::enqueueing_backend<B>) {
+      self_.engine_->backend().launch(stream, cursor,
+                                      detail::replayed_call{&self_, &frame, frame.label(), rank});
+    } else {
+      self_.engine_->backend().launch(stream, cursor, detail::replayed_op{ops_, &frame, rank, {&frame}});
+    }
+  }
+
+  void commit(const detail::recorded_place& at, detail::lane_id lane, std::uint64_t cursor) noexcept {
+    self_.engine_->commit_replayed(lane, cursor);
+    if constexpr (!point_backend<B>) {
+      if (failure_) return;  // nothing that comes later waits any more
+      detail::mark<B>*& kept = marks_[ops_->place_of(at)];
+      if (kept != nullptr) std::exchange(kept, nullptr)->release();
+      try {
+        kept = self_.engine_->mark_replayed(lane, cursor);
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    }
+  }
+
+  basic_runtime& self_;
+  const std::shared_ptr<detail::recorded_ops>& ops_;
+  std::uint64_t order_;
+  std::vector<detail::mark<B>*> marks_;          // of ops that others wait for, by their places
+  std::vector<const detail::mark<B>*> awaited_;  // by one op
+  std::exception_ptr failure_;
+};
 
 // Calls `visit(op, its cursor, whether it is of the first sequence, the cursor of a place)`.
 template <runtime_backend B>
@@ -359,9 +439,7 @@ void basic_runtime<B>::each_replayed(const detail::recorded_ops& ops, std::uint6
 
 template <runtime_backend B>
 void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
-                                    std::span<const std::uint64_t> before)
-  requires replays_points
-{
+                                    std::span<const std::uint64_t> before) {
   const std::int64_t now = detail::trace_now();
   each_replayed(
       ops, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
@@ -384,8 +462,8 @@ void basic_runtime<B>::trace_replay(const detail::recorded_ops& ops, std::uint64
           waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
         }
         detail::trace_op(
-            {trace_number(), part.lane, part.id, cursor, each.frame->label(), now, each.is_named}, bound,
-            waits, &lane_in, engine_.get());
+            {trace_number(), part.lane, part.id, cursor, each.frame->label().name(), now, each.is_named},
+            bound, waits, &lane_in, engine_.get());
       });
 }
 

@@ -156,10 +156,10 @@ void cpu_scheduler::run_timed(Op op) {
 }
 
 // Runs ops of the part that stands at the front, until the caller has to look after something else: behind
-// the op after `at`. `is_seen`: whether somebody may wait for that op. Who waits for which op was found when
-// they were recorded, and the completion of others is told with that of a later one. False: as pass_waits().
+// the op after `at`, which is still to be told of. Who waits for which op was found when they were recorded,
+// and the completion of others is told with that of a later one. False: as pass_waits().
 bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left,
-                             unsigned skipped_looks, bool& is_timed, bool& is_seen) {
+                             unsigned skipped_looks, bool& is_timed) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
   for (;; ++at, --left) {
     const recorded_op& op = *part.next;
@@ -170,12 +170,12 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& a
     const op_rank rank(part.lane, part.order + op.number);
     if (is_timed) [[unlikely]] {
       is_timed = false;
-      run_timed([&] { op.frame->run(at + 1, rank); });
+      run_timed([&] { op.frame->run(at + 1, rank, nullptr); });
     } else {
-      op.frame->run(at + 1, rank);
+      op.frame->run(at + 1, rank, nullptr);
     }
     const bool is_end = part.sequence == part.last_sequence;
-    is_seen = op.is_awaited || (is_end && op.is_last);
+    const bool is_seen = op.is_awaited || (is_end && op.is_last);
     if (++part.next == part.end) {
       if (is_end) {
         part.~cpu_part();
@@ -205,12 +205,11 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
-      bool is_seen = true;  // whether somebody may wait for the op
       for (bool ended = false; !ended;) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            if (!run_part(q, *r, at, left, skipped_looks, is_timed, is_seen)) return true;  // parked
+            if (!run_part(q, *r, at, left, skipped_looks, is_timed)) return true;  // parked
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -246,11 +245,10 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         q.next_wait = 0;
       }
       ++at;
-      if (is_seen) publish(q, at);
+      publish(q, at);
       const bool is_enough = (left & skipped_looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
-        publish(q, at);  // what was not told, or only soon
         if (is_enough || ready_.load(std::memory_order_relaxed) != 0) {
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
@@ -302,9 +300,9 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
     wake_waiters(q, cursor);
 }
 
-// Without the order between the two: who parks at this very moment may be missed, and is found with the next
-// op or when the stream is left. For ops that are shorter than the store takes when another core has the
-// line.
+// Without the order between the two: who parks at this very moment may be missed, and is found at most
+// eight ops later, or when the stream is left. For ops that are shorter than the store takes when another
+// core has the line.
 void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
   q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
   if (q.first_awaited.load(std::memory_order_relaxed) <= cursor) [[unlikely]]
