@@ -79,6 +79,7 @@ namespace detail {
 class shared_state;
 class traced_scope;
 struct stream_state;
+struct graph_state;
 
 /// Of a stream: what each op looks at.
 struct hot_state {
@@ -147,6 +148,40 @@ class event {
   std::shared_ptr<detail::shared_state> kept_;
 };
 
+/// Work of several streams as one command. Copies share it; the last one goes when its runs are over.
+class graph {
+ public:
+  graph() noexcept = default;
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  void launch(native_stream on) const;
+
+ private:
+  friend class graph_maker;
+  explicit graph(std::shared_ptr<detail::graph_state> made) noexcept : state_(std::move(made)) {}
+  std::shared_ptr<detail::graph_state> state_;
+};
+
+/// Takes what is put on its streams, instead of running it. Used by one thread.
+class graph_maker {
+ public:
+  graph_maker(const graph_maker&) = delete;
+  graph_maker& operator=(const graph_maker&) = delete;
+  ~graph_maker();
+  /// Its device is current from then on.
+  [[nodiscard]] native_stream native(std::size_t stream) const noexcept;
+  /// What the stream was given so far is `place`.
+  void mark(std::size_t stream, std::size_t place);
+  /// What the stream is given from here on comes after a place.
+  void wait(std::size_t stream, std::size_t place);
+  graph finish();
+
+ private:
+  friend class backend;
+  explicit graph_maker(std::shared_ptr<detail::graph_state> into);
+  std::shared_ptr<detail::graph_state> made_;
+  void* context_before_ = nullptr;
+};
+
 /// What braid's own copies and fills do.
 class mover {
  public:
@@ -168,6 +203,7 @@ class backend {
   using event = cuda::event;
   using native_stream = cuda::native_stream;
   using mover = cuda::mover;
+  using graph = cuda::graph;
   static constexpr const char* name = "cuda";
 
   /// A wait costs the host no more than to ask whether there is a need for it.
@@ -211,6 +247,8 @@ class backend {
       admit_slowly(s);
   }
   [[nodiscard]] event event_of(stream& s, std::uint64_t) { return record(s); }
+  /// Its streams are like these, and its own.
+  [[nodiscard]] graph_maker make_graph(std::span<const stream* const> like) const;
   [[nodiscard]] std::vector<std::shared_ptr<memory_source>> memories() const;
   [[nodiscard]] std::shared_ptr<memory_source> memory() const { return memories().front(); }
   [[nodiscard]] std::shared_ptr<memory_source> staging() const;

@@ -15,9 +15,19 @@ class recorded_sequence {
   virtual void replay(std::uint64_t times) = 0;
   [[nodiscard]] virtual std::uint64_t ops() const noexcept = 0;
   [[nodiscard]] virtual std::uint64_t waits() const noexcept = 0;
+  [[nodiscard]] virtual bool is_graph() const noexcept = 0;
 };
 
 }  // namespace detail
+
+struct record_options {
+  /// On CUDA: a replay is one CUDA graph. Bodies are called when they are recorded, and not again: what they
+  /// launch is kept, with the arguments that it has then. The graph as a whole comes after what its ops wait
+  /// for, and before what waits for them. Where a body does what cannot be captured, or names a stream that
+  /// was adopted, and while data carries errors, the ops are given one by one and their bodies called, as
+  /// they are with `false` and on other devices.
+  bool graph = true;
+};
 
 /// Ops that were submitted inside runtime::record(), to be run again and again. It keeps its buffers alive. A
 /// handle: copies share the sequence; it may be destroyed while a replay runs.
@@ -34,7 +44,9 @@ class recording {
     if (made_ != nullptr) made_->replay(times);
   }
   [[nodiscard]] std::uint64_t ops() const noexcept { return made_ != nullptr ? made_->ops() : 0; }
-  /// How many waits order the ops of one replay among themselves; 0 where they are found anew each time.
+  /// Whether a replay is one command of the device: see record_options.
+  [[nodiscard]] bool is_graph() const noexcept { return made_ != nullptr && made_->is_graph(); }
+  /// How many waits order the ops of one replay among themselves.
   [[nodiscard]] std::uint64_t waits() const noexcept { return made_ != nullptr ? made_->waits() : 0; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -248,6 +249,53 @@ void recorded_ops::finish(recorder& analysis) {
   for (const replay_plan::use& u : plan.last)
     parts[u.at.part][static_cast<std::size_t>(u.at.index) - 1].is_last = true;
   for (auto& part : parts) part.back().is_last = true;
+}
+
+replay_plan recorded_ops::as_one_command() const {
+  std::vector<bool> is_named(parts.size());
+  for (const described& each : sequence) is_named[each.at.part] = is_named[each.at.part] || each.is_named;
+  const std::uint32_t first_part = sequence.front().at.part;
+  replay_plan made;
+  made.is_one_command = true;
+  made.resources = plan.resources;
+  for (std::uint32_t i = 0; i < parts.size(); ++i) {
+    if (i == first_part) made.leader = static_cast<std::uint32_t>(made.parts.size());
+    if (i != first_part && !is_named[i]) continue;
+    auto& part = made.parts.emplace_back();
+    part.lane = plan.parts[i].lane;
+    part.id = plan.parts[i].id;
+    part.ops = 1;
+    part.waits[static_cast<unsigned>(hazard::user)] = i == first_part ? 0 : 1;
+  }
+  for (std::uint32_t i = 0; i < made.parts.size(); ++i) {
+    if (i == made.leader) continue;
+    made.learned.push_back({i, {made.leader, 1}});
+    made.learned.push_back({made.leader, {i, 1}});
+  }
+  const auto add = [&](std::vector<replay_plan::use>& to, replay_plan::use u) {
+    u.at = {made.leader, 1};
+    for (auto known = to.rbegin(); known != to.rend() && known->bound.state == u.bound.state; ++known) {
+      if (is_same(*known, u)) return;
+    }
+    to.push_back(u);
+  };
+  for (const auto& u : plan.first) add(made.first, u);
+  for (const auto& u : plan.last) add(made.last, u);
+  return made;
+}
+
+std::string recorded_ops::name() const {
+  constexpr std::size_t most = 4;
+  std::vector<std::string_view> names;
+  for (const described& each : sequence) {
+    const std::string& name = each.frame->label().name();
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (names.size() > most) break;
+  }
+  std::string text = "replay of " + std::to_string(sequence.size()) + " ops: ";
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+    text.append(i == 0 ? "" : ", ").append(names[i]);
+  return names.size() > most ? text + ", ..." : text;
 }
 
 }  // namespace braid::detail

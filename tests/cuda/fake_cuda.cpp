@@ -1,7 +1,8 @@
 // An imitation of libcuda.so.1, for machines without a GPU: what braid's backend calls, with the meaning that
 // the driver's documentation gives it. A stream is a thread that runs what it is given in order; memory of
 // the device is memory of the host. Each piece of work is held up at random, so that what nothing orders runs
-// out of order. fake_cuda_lose() makes every later call fail as after a kernel that faulted.
+// out of order. A graph runs what was captured in an order chosen at random from those that the captured
+// waits allow. fake_cuda_lose() makes every later call fail as after a kernel that faulted.
 
 #include <cuda.h>
 
@@ -15,7 +16,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <set>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -46,12 +50,54 @@ struct event_core {
 };
 
 thread_local CUcontext current = nullptr;
+std::mutex capturing;  // of all streams
 CUcontext const the_context = reinterpret_cast<CUcontext>(0x1000);
 
 }  // namespace
 
+/// What was captured: pieces of work, each after others.
+struct CUgraph_st {
+  struct node {
+    std::function<void()> work;
+    std::set<std::size_t> after;
+  };
+  std::vector<node> nodes;
+  std::set<CUstream> streams;  // that are being captured into it
+
+  /// Whether the node comes before one of these, or is one.
+  [[nodiscard]] bool is_behind(const std::set<std::size_t>& ends, std::size_t wanted) const {
+    return std::any_of(ends.begin(), ends.end(), [&](std::size_t end) {
+      return end == wanted || (end > wanted && is_behind(nodes[end].after, wanted));
+    });
+  }
+};
+
+struct CUgraphExec_st {
+  std::mutex one_at_a_time;
+  std::vector<CUgraph_st::node> nodes;
+  std::mt19937 random{1};
+
+  void run() {
+    const std::scoped_lock lock(one_at_a_time);
+    std::vector<bool> is_done(nodes.size());
+    for (std::size_t done = 0; done < nodes.size(); ++done) {
+      std::vector<std::size_t> ready;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const auto& after = nodes[i].after;
+        if (!is_done[i] && std::all_of(after.begin(), after.end(), [&](std::size_t a) { return is_done[a]; }))
+          ready.push_back(i);
+      }
+      const std::size_t next = ready[random() % ready.size()];
+      nodes[next].work();
+      is_done[next] = true;
+    }
+  }
+};
+
 struct CUevent_st {
   std::shared_ptr<event_core> core = std::make_shared<event_core>();
+  CUgraph captured = nullptr;    // it was recorded in a stream that was being captured,
+  std::set<std::size_t> behind;  // behind these
 };
 
 struct CUstream_st {
@@ -65,6 +111,14 @@ struct CUstream_st {
     thread.join();
   }
   void add(std::function<void()> work) {
+    {
+      const std::scoped_lock lock(capturing);
+      if (captured != nullptr) {
+        captured->nodes.push_back({std::move(work), ends});
+        ends = {captured->nodes.size() - 1};
+        return;
+      }
+    }
     const std::scoped_lock lock(mutex);
     queue.push_back(std::move(work));
     changed.notify_all();
@@ -90,6 +144,8 @@ struct CUstream_st {
   std::deque<std::function<void()>> queue;
   bool stop = false;
   std::atomic<bool> is_capturing{false};
+  CUgraph captured = nullptr;
+  std::set<std::size_t> ends;  // of what was captured from this stream
   std::thread thread;
 };
 
@@ -208,6 +264,17 @@ CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* found) {
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
   if (is_lost) return status();
+  {
+    const std::scoped_lock lock(capturing);
+    if (e->captured != nullptr) {
+      if (s->captured == nullptr) s->ends.clear();
+      s->captured = e->captured;
+      s->captured->streams.insert(s);
+      s->ends.insert(e->behind.begin(), e->behind.end());
+      return CUDA_SUCCESS;
+    }
+    if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
   std::uint64_t which = 0;
   {
     const std::scoped_lock lock(e->core->mutex);
@@ -216,7 +283,57 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
   s->add([core = e->core, which] { core->wait_for(which); });
   return CUDA_SUCCESS;
 }
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode) {
+  if (is_lost) return status();
+  const std::scoped_lock lock(capturing);
+  if (s->captured != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  s->captured = new CUgraph_st;
+  s->captured->streams.insert(s);
+  s->ends.clear();
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream s, CUgraph* made) {
+  const std::scoped_lock lock(capturing);
+  CUgraph found = s->captured;
+  if (found == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  bool is_joined = true;
+  for (CUstream each : found->streams) {
+    for (const std::size_t end : each->ends) is_joined = is_joined && found->is_behind(s->ends, end);
+    each->captured = nullptr;
+  }
+  found->streams.clear();
+  if (!is_joined || is_lost) {
+    delete found;
+    *made = nullptr;
+    return is_lost ? status() : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  }
+  *made = found;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
+  if (is_lost) return status();
+  *made = new CUgraphExec_st;
+  (*made)->nodes = graph->nodes;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
+  if (is_lost) return status();
+  s->add([graph] { graph->run(); });
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  delete graph;  // one that still runs is a fault of the program's
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete graph;
+  return CUDA_SUCCESS;
+}
 CUresult cuStreamSynchronize(CUstream s) {
+  {
+    const std::scoped_lock lock(capturing);
+    if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   const auto core = std::make_shared<event_core>();
   s->add([core] { core->finish(1); });
   core->wait_for(1);
@@ -234,6 +351,12 @@ CUresult cuEventDestroy(CUevent e) {
 }
 CUresult cuEventRecord(CUevent e, CUstream s) {
   if (is_lost) return status();
+  {
+    const std::scoped_lock lock(capturing);
+    e->captured = s->captured;
+    e->behind = s->ends;
+    if (e->captured != nullptr) return CUDA_SUCCESS;
+  }
   // One at a time, so that the order of the numbers is that of the queue.
   const std::scoped_lock lock(e->core->mutex);
   s->add([core = e->core, which = ++e->core->recorded] { core->finish(which); });
@@ -241,6 +364,7 @@ CUresult cuEventRecord(CUevent e, CUstream s) {
 }
 CUresult cuEventQuery(CUevent e) {
   if (is_lost) return status();
+  if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   const std::scoped_lock lock(e->core->mutex);
   return e->core->done >= e->core->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -317,9 +441,10 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   std::swap(now, *mode);
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchHostFunc(CUstream s, CUhostFn function, void* data) {
+/// As a kernel would be.
+CUresult fake_cuda_launch(CUstream s, const std::function<void()>& work) {
   if (is_lost) return status();
-  s->add([=] { function(data); });
+  s->add(work);
   return CUDA_SUCCESS;
 }
 

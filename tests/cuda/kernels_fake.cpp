@@ -18,14 +18,10 @@ const detail::vendor_library& library() {
   return it;
 }
 
-void launch(stream on, std::function<void()> work) {
-  auto* const launch_function = library().function<decltype(cuLaunchHostFunc)>("cuLaunchHostFunc");
-  const auto run = [](void* data) {
-    const std::unique_ptr<std::function<void()>> held(static_cast<std::function<void()>*>(data));
-    (*held)();
-  };
-  const CUresult code = launch_function(on, run, new std::function<void()>(std::move(work)));
-  if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "cuLaunchHostFunc");
+void launch(stream on, const std::function<void()>& work) {
+  using launcher = CUresult(CUstream, const std::function<void()>&);
+  const CUresult code = library().function<launcher>("fake_cuda_launch")(on, work);
+  if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "a kernel's launch");
 }
 
 }  // namespace

@@ -210,6 +210,8 @@ class multi_stream final : private detail::gate_keeper {
     return aligner_.hold_mark(pool_.lane(lane), cursor);
   }
   void wait_replayed(detail::lane_id lane, std::span<const detail::mark<B>* const> all);
+  /// The leader's op was committed: the other parts of the plan come after it.
+  void fork_parts(const detail::replay_plan& plan, std::uint64_t cursor) noexcept;
   /// What the slot was told to wait for, inside hand_over().
   [[nodiscard]] const alignment& waits_of(detail::lane_id lane) { return waits_of(pool_.lane(lane)); }
 
@@ -261,6 +263,7 @@ class multi_stream final : private detail::gate_keeper {
   bool enter_last(const detail::replay_plan& plan, std::uint64_t times, std::span<const std::uint64_t> before,
                   bool are_changed);
   void list_for_log(slot_type& s, std::span<const binding> resources);
+  void join_parts(const detail::replay_plan& plan, std::span<const std::uint64_t> before);
   void commit_replay(const detail::replay_plan& plan, std::uint64_t times,
                      std::span<const std::uint64_t> before, bool is_entered) noexcept;
 

@@ -40,6 +40,7 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
         if (log_->is_enabled(log_area::streaming)) [[unlikely]]
           list_for_log(s, plan.resources);
       }
+      if (plan.is_one_command) join_parts(plan, before);
       for (std::uint32_t i = 0; i < plan.first.size(); ++i) {
         const auto& use = plan.first[i];
         collect(pool_.lane(plan.parts[use.at.part].lane), use.bound, i, seen[use.at.part]);
@@ -99,6 +100,42 @@ void multi_stream<B, T>::wait_replayed(detail::lane_id lane, std::span<const det
     backend_.wait_events(s.stream, s.awaited);
   } else {
     for (const detail::mark<B>* m : all) backend_.wait_event(s.stream, m->recorded());
+  }
+}
+
+// The leader comes after all that the streams of the other parts hold.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::join_parts(const detail::replay_plan& plan, std::span<const std::uint64_t> before) {
+  slot_type& s = pool_.lane(plan.parts[plan.leader].lane);
+  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+    const detail::lane_id lane = plan.parts[i].lane;
+    if (i == plan.leader || s.known.covers(lane, before[i]) || pool_.lane(lane).is_complete(before[i]))
+      continue;
+    s.needs.push_back({.lane = lane,
+                       .why = hazard::user,
+                       .binding = static_cast<std::uint32_t>(plan.first.size()),
+                       .cursor = before[i]});
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::fork_parts(const detail::replay_plan& plan, std::uint64_t cursor) noexcept {
+  if (plan.parts.size() < 2) return;
+  slot_type& leader = pool_.lane(plan.parts[plan.leader].lane);
+  try {
+    detail::mark<B>* const end = aligner_.hold_mark(leader, cursor);
+    const std::unique_ptr<detail::mark<B>, void (*)(detail::mark<B>*)> held(
+        end, [](detail::mark<B>* m) { m->release(); });
+    for (const auto& part : plan.parts) {
+      if (part.lane != leader.lane) wait_replayed(part.lane, std::span(&end, 1));
+    }
+  } catch (const std::exception& e) {
+    log_error(e.what());
+    try {
+      host_wait(leader, cursor);
+    } catch (const std::exception& why) {
+      log_error(why.what());
+    }
   }
 }
 

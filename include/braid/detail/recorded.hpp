@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,8 @@ class recorded_frame {
   virtual ~recorded_frame() = default;
   /// `native`: what the backend hands to every body, if it does.
   virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
+  /// Calls the body alone, which may throw.
+  virtual void enqueue(const void* native) = 0;
   /// The op cannot run: see op_frame.
   virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
   [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
@@ -74,6 +77,10 @@ struct recorded_ops {
   [[nodiscard]] bool is_awaited(const recorded_place& at) const noexcept {
     return parts[at.part][static_cast<std::size_t>(at.index) - 1].is_awaited;
   }
+  /// Where all ops are one command, which runs on the stream of the first. The program's streams take part.
+  [[nodiscard]] replay_plan as_one_command() const;
+  /// "replay of 9 ops: join, fork"
+  [[nodiscard]] std::string name() const;
   /// All ops are there: sorts them by parts.
   void finish(recorder& analysis);
 };

@@ -48,6 +48,8 @@ struct replay_plan {
     recorded_place of;  // the newest op of another part that the part has waited for in the end
   };
   std::vector<part> parts;         // in the order of their lanes
+  std::uint32_t leader = 0;        // of these, where all ops are one command: it runs there,
+  bool is_one_command = false;     // after what the other parts' streams hold, and before what they get
   std::vector<binding> resources;  // each once, as a whole, by address; read_write where an op changes it
   std::vector<use> first;
   std::vector<use> last;

@@ -178,6 +178,16 @@ namespace detail {
 template <class B>
 concept enqueueing_backend = requires { typename B::native_stream; };
 
+/// It can make one command of what bodies put on several streams:
+///   B::graph                          launch(native) runs it
+///   b.make_graph(span of const stream*)    an object with native(i), mark(i, place), wait(i, place),
+///   finish()
+template <class B>
+concept graph_backend = enqueueing_backend<B> && requires { typename B::graph; };
+/// What was recorded, as such a command.
+template <class B>
+class graph_replay {};
+
 struct held_list;
 
 }  // namespace detail
@@ -232,10 +242,10 @@ class basic_runtime final : private detail::runtime_base {
 
   /// Calls `fn`, and records the ops that it submits on this thread instead of running them: submit(), fill()
   /// and copy() within this runtime. Bodies are kept, and called once in each replay, always one replay after
-  /// the other. What orders the ops among themselves is found here, once. Throws usage_error for a wait or
-  /// another runtime inside.
+  /// the other; on CUDA see record_options. What orders the ops among themselves is found here, once. Throws
+  /// usage_error for a wait or another runtime inside.
   template <class F>
-  [[nodiscard]] recording record(F&& fn);
+  [[nodiscard]] recording record(F&& fn, record_options options = {});
 
   /// A copy of what the buffer holds after all that was submitted so far.
   template <element T>
@@ -509,6 +519,8 @@ class basic_runtime final : private detail::runtime_base {
 
   // Recording: see runtime_record.hpp.
   struct sequence;
+  template <class>
+  friend class detail::graph_replay;
   [[nodiscard]] bool is_recorded() const noexcept { return detail::recording_runtime == this; }
   template <class Body, class... Args>
   submission record_op(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
@@ -547,6 +559,8 @@ class basic_runtime final : private detail::runtime_base {
   static void note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
                                 detail::recorded_place at);
   void give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times);
+  [[nodiscard]] std::uint64_t order_before(const detail::recorded_ops& ops) const noexcept;
+  void note_replayed(const detail::recorded_ops& ops, std::uint64_t order);
   class one_by_one;
   void trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
                     std::span<const std::uint64_t> before);
@@ -619,5 +633,6 @@ class basic_runtime final : private detail::runtime_base {
 }  // namespace braid
 
 #include "braid/detail/runtime_data.hpp"
+#include "braid/detail/runtime_graph.hpp"
 #include "braid/detail/runtime_impl.hpp"
 #include "braid/detail/runtime_record.hpp"

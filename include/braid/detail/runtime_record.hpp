@@ -21,6 +21,12 @@ class alignas(64) recorded_frame_of final : public recorded_frame {
       frame_.run(cursor, rank);
     }
   }
+  void enqueue([[maybe_unused]] const void* native) override {
+    if constexpr (enqueueing_backend<B>) {
+      const inside_body mark(frame_.label.name());
+      frame_.held.call(frame_.body, *static_cast<const typename B::native_stream*>(native));
+    }
+  }
   void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept override {
     frame_.give_up(cursor, rank, cause);
   }
@@ -134,11 +140,29 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
       : runtime(of), made(std::move(from.made)) {
     made->finish(from.analysis);
   }
+  // What a graph uses may not go before its runs are over.
+  ~sequence() override {
+    if constexpr (detail::graph_backend<B>) {
+      auto* const home = static_cast<basic_runtime*>(runtime.get());
+      if (graph == nullptr || home == nullptr) return;
+      const stream_id after = graph->stream();
+      try {
+        home->engine_->retire(std::move(graph), after);
+      } catch (const std::exception&) {
+        // Shut down: they are over.
+      }
+    }
+  }
+  sequence(const sequence&) = delete;
+  sequence& operator=(const sequence&) = delete;
   void replay(std::uint64_t times) override {
     auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
     home.expect_outside_body("replay()");
     constexpr std::uint64_t most_ops = std::uint64_t{1} << 40;
     if (times > most_ops / std::max<std::uint64_t>(1, ops())) detail::throw_too_often(times, ops(), most_ops);
+    if constexpr (detail::graph_backend<B>) {
+      if (graph && !home.needs_attention()) return graph->replay(home, times);
+    }
     // Where bodies are called meanwhile, others are let in now and then.
     const std::uint64_t at_once = detail::enqueueing_backend<B>
                                       ? std::max<std::uint64_t>(1, 256 / std::max<std::uint64_t>(1, ops()))
@@ -148,21 +172,28 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
   }
   [[nodiscard]] std::uint64_t ops() const noexcept override { return made->sequence.size(); }
   [[nodiscard]] std::uint64_t waits() const noexcept override { return made->inner_waits; }
+  [[nodiscard]] bool is_graph() const noexcept override { return graph != nullptr; }
 
   const detail::runtime_link runtime;
   const std::shared_ptr<detail::recorded_ops> made;
+  std::shared_ptr<detail::graph_replay<B>> graph;  // null: the ops are given one by one
 };
 
 template <runtime_backend B>
 template <class F>
-recording basic_runtime<B>::record(F&& fn) {
+recording basic_runtime<B>::record(F&& fn, [[maybe_unused]] record_options options) {
   if (detail::running_body != nullptr) expect_outside_body("record()");
   detail::recording_session session(streams_);
+  session.rotation = rotation_.fetch_add(1, std::memory_order_relaxed);  // others begin elsewhere
   {
     const detail::inside_record mark(*this, session);
     std::forward<F>(fn)();
   }
-  return recording(std::make_shared<sequence>(link_, std::move(session)));
+  auto made = std::make_shared<sequence>(link_, std::move(session));
+  if constexpr (detail::graph_backend<B>) {
+    if (options.graph) made->graph = detail::graph_replay<B>::of(*this, made->made);
+  }
+  return recording(std::move(made));
 }
 
 // ---- An op is recorded.
@@ -302,8 +333,7 @@ void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& o
       engine_->backend().admit(engine_->stream_of(part.lane));
     }
   }
-  std::uint64_t order = detail::last_order;
-  for (const auto& each : ops->buffers) look_at_order_of(*each.get(), order);
+  const std::uint64_t order = order_before(*ops);
   const auto stream_of = [&](std::size_t part) ->
       typename B::stream& { return engine_->stream_of(plan.parts[part].lane); };
   if constexpr (requires(std::span<const std::uint64_t> before) {
@@ -318,10 +348,24 @@ void basic_runtime<B>::give_again(const std::shared_ptr<detail::recorded_ops>& o
     one_by_one launch(*this, ops, order);
     engine_->replay(plan, times, [&](std::span<const std::uint64_t> before) { launch(times, before); });
   }
-  detail::last_order = order + times * ops->sequence.size();
-  for (const auto& each : ops->buffers)
-    each->last_order.store(detail::last_order, std::memory_order_relaxed);  // as in note_access()
-  for (const auto& [core, range] : ops->written) core->note_written(range);
+  note_replayed(*ops, order + times * ops->sequence.size());
+}
+
+// The order that the ops come after.
+template <runtime_backend B>
+std::uint64_t basic_runtime<B>::order_before(const detail::recorded_ops& ops) const noexcept {
+  std::uint64_t order = detail::last_order;
+  for (const auto& each : ops.buffers) look_at_order_of(*each.get(), order);
+  return order;
+}
+
+// `order`: of the last op.
+template <runtime_backend B>
+void basic_runtime<B>::note_replayed(const detail::recorded_ops& ops, std::uint64_t order) {
+  detail::last_order = order;
+  for (const auto& each : ops.buffers)
+    each->last_order.store(order, std::memory_order_relaxed);  // as in note_access()
+  for (const auto& [core, range] : ops.written) core->note_written(range);
 }
 
 /// Hands over one op after the other. When a call fails, that op and those after it are given up: their data

@@ -42,13 +42,8 @@ stream backend::create_stream(stream_id id) {
   const auto& devices = state_->devices();
   const std::size_t index = id.is_special() ? 0 : id.value % devices.size();
   const detail::device& d = devices[index];
-  const detail::current_context current(d.context);
-  const detail::relaxed_capture relaxed;
-  CUstream made = nullptr;
-  const int priority = id.is_special() ? d.lowest_priority : state_->priority_of(d, id.value);
-  state_->expect_or_lost("cuStreamCreateWithPriority",
-                         state_->cu().cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority));
-  return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, made, false)));
+  return stream(
+      &state_->make_stream(index, id.is_special() ? d.lowest_priority : state_->priority_of(d, id.value)));
 }
 
 stream backend::adopt(native_stream native) {
@@ -64,6 +59,13 @@ stream backend::adopt(native_stream native) {
   }
   const auto index = static_cast<std::size_t>(found - devices.begin());
   return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, native, true)));
+}
+
+graph_maker backend::make_graph(std::span<const stream* const> like) const {
+  auto made = std::make_shared<detail::graph_state>(state_);
+  made->streams.reserve(like.size());
+  for (const stream* s : like) made->streams.push_back(&state_->take_capture_stream(*s->state_));
+  return graph_maker(std::move(made));
 }
 
 event backend::flush(stream& s) {

@@ -18,7 +18,9 @@ namespace braid::cuda::detail {
   X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
   X(cuMemFreeAsync) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemsetD8Async) \
   X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
-  X(cuMemsetD2D32Async) X(cuPointerGetAttributes) X(cuThreadExchangeStreamCaptureMode)
+  X(cuMemsetD2D32Async) X(cuPointerGetAttributes) X(cuThreadExchangeStreamCaptureMode) \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) \
+  X(cuGraphDestroy)
 // clang-format on
 
 // Names with a version are macros of cuda.h: both the member and its users see them expanded.

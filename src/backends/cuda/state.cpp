@@ -101,6 +101,7 @@ shared_state::~shared_state() {
     std::erase(states().all, this);
   }
   timings.settle();
+  for (stream_state* s : capture_streams_) s->close();
   streams_.clear();
   if (is_orphaned()) return;
   release_devices();
@@ -136,6 +137,38 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
   const std::scoped_lock lock(all.mutex);
   all.streams.emplace(s.native, &s);
   return s;
+}
+
+stream_state& shared_state::make_stream(std::size_t device_index, int priority) {
+  const current_context current(devices_[device_index].context);
+  const relaxed_capture relaxed;
+  CUstream made = nullptr;
+  expect_or_lost("cuStreamCreateWithPriority",
+                 cu_.cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, priority));
+  auto state = std::make_unique<stream_state>(*this, device_index, made, false);
+  state->priority = priority;
+  return add(std::move(state));
+}
+
+stream_state& shared_state::take_capture_stream(const stream_state& like) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::find_if(capture_streams_.begin(), capture_streams_.end(), [&](const auto* s) {
+      return s->device_index == like.device_index && s->priority == like.priority;
+    });
+    if (found != capture_streams_.end()) {
+      stream_state* taken = *found;
+      capture_streams_.erase(found);
+      return *taken;
+    }
+    capture_streams_.reserve(streams_.size() + 1);  // so that it can be given back
+  }
+  return make_stream(like.device_index, like.priority);
+}
+
+void shared_state::give_capture_stream(stream_state& s) noexcept {
+  const std::scoped_lock lock(mutex_);
+  capture_streams_.push_back(&s);
 }
 
 std::string shared_state::ops_in_flight() const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "braid/cuda.hpp"
@@ -83,6 +84,11 @@ class shared_state {
 
   /// The streams live as long as this does, because their events do.
   stream_state& add(std::unique_ptr<stream_state> made);
+  stream_state& make_stream(std::size_t device_index, int priority);
+  /// A stream that nothing runs on: what it is given goes into a graph. It is the graph's for as long as that
+  /// lives, because handles of libraries that are attached to it have memory that the graph uses.
+  stream_state& take_capture_stream(const stream_state& like);
+  void give_capture_stream(stream_state& s) noexcept;
 
   enum : std::uint32_t { lost = 1, ranges = 2, forked = 4, traced = 8 };
   std::atomic<std::uint32_t> watch{0};  // of these; what ops have to look at more closely
@@ -100,6 +106,7 @@ class shared_state {
   const std::vector<int> priorities_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<stream_state>> streams_;
+  std::vector<stream_state*> capture_streams_;  // that no graph has
   std::exception_ptr failure_;
 };
 
@@ -116,6 +123,7 @@ struct stream_state : hot_state {
 
   shared_state& home;
   const std::size_t device_index;
+  int priority = 0;
   [[nodiscard]] CUcontext native_context() const noexcept { return static_cast<CUcontext>(context); }
 
   braid::detail::spin_lock events_lock;
@@ -132,6 +140,24 @@ struct stream_state : hot_state {
 
   CUevent take_event();
   void give_event(CUevent e) noexcept;
+};
+
+struct graph_state {
+  explicit graph_state(std::shared_ptr<shared_state> of) noexcept : home(std::move(of)) {}
+  ~graph_state();
+  graph_state(const graph_state&) = delete;
+  graph_state& operator=(const graph_state&) = delete;
+
+  const std::shared_ptr<shared_state> home;
+  std::vector<stream_state*> streams;
+  struct event_of {
+    stream_state* stream;
+    CUevent native;
+  };
+  std::unordered_map<std::size_t, event_of> places;  // while it is made
+  bool is_capturing = false;
+  CUgraph made = nullptr;
+  CUgraphExec runnable = nullptr;
 };
 
 }  // namespace braid::cuda::detail
