@@ -137,6 +137,7 @@ class cuda_fixture {
   std::vector<std::shared_ptr<std::uint32_t>> flags_;
 };
 
+using sim_fixtures = fixtures<>;
 using host_fixtures = fixtures<>;
 using all_fixtures = fixtures<cuda_fixture>;
 

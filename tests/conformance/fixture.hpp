@@ -267,12 +267,15 @@ namespace braid::conformance {
 #if defined __SANITIZE_THREAD__
 // One lock guards the simulated device, and tests/stress has its threads; OpenCL's are not told to the
 // sanitizer.
+using sim_fixtures = fixtures<>;
 using host_fixtures = fixtures<cpu_fixture>;
 using all_fixtures = host_fixtures;
 #elif !defined BRAID_CONFORMANCE_OPENCL
+using sim_fixtures = fixtures<sim_events, sim_points>;
 using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
 using all_fixtures = host_fixtures;
 #else
+using sim_fixtures = fixtures<sim_events, sim_points>;
 using host_fixtures = fixtures<sim_events, sim_points, cpu_fixture>;
 using all_fixtures = fixtures<sim_events, sim_points, cpu_fixture, opencl_fixture>;
 #endif

@@ -38,10 +38,12 @@ BACKEND_TEST(record, all_fixtures, several_times_at_once_is_the_same_as_one_afte
   auto y = rt.template make_buffer<int>(16, "y");
   TypeParam::fill(rt, x, 1);
   TypeParam::fill(rt, y, 1);
-  const recording both = rt.record([&] {
-    TypeParam::add(rt, x, y, stream_id{1});
-    TypeParam::add(rt, y, x, stream_id{2});
-  });
+  const recording both = rt.record(
+      [&] {
+        TypeParam::add(rt, x, y, stream_id{1});
+        TypeParam::add(rt, y, x, stream_id{2});
+      },
+      {.graph = false});  // which would count as one op
   const std::uint64_t before = rt.stats().streams.ops;
   both.replay(3);
   both.replay(0);
@@ -334,9 +336,11 @@ BACKEND_TEST(record, all_fixtures, random_programs_of_submits_and_replays_do_wha
     std::vector<std::vector<std::function<void()>>> effects;
     for (int i = 0; i < 3; ++i) {
       auto& effect = effects.emplace_back();
-      recordings.push_back(rt->record([&] {
-        for (int op = 1 + ops.below(10); op > 0; --op) effect.push_back(ops.submit());
-      }));
+      recordings.push_back(rt->record(
+          [&] {
+            for (int op = 1 + ops.below(10); op > 0; --op) effect.push_back(ops.submit());
+          },
+          {.graph = i != 1}));
       EXPECT_EQ(recordings.back().ops(), effect.size());
     }
     for (int step = 0; step < 25; ++step) {
@@ -366,11 +370,13 @@ BACKEND_TEST(record, all_fixtures, threads_may_replay_and_submit_at_the_same_tim
   constexpr unsigned threads = 4;
   for (unsigned t = 0; t < threads; ++t) {
     own.push_back(rt.template make_buffer<int>(8, zeroed, "own"));
-    recordings.push_back(rt.record([&] {
-      TypeParam::add(rt, own[t], weights, stream_id{t});
-      TypeParam::increment(rt, shared, stream_id{t + 1});
-      TypeParam::add(rt, own[t], weights, stream_id{t + 2});
-    }));
+    recordings.push_back(rt.record(
+        [&] {
+          TypeParam::add(rt, own[t], weights, stream_id{t});
+          TypeParam::increment(rt, shared, stream_id{t + 1});
+          TypeParam::add(rt, own[t], weights, stream_id{t + 2});
+        },
+        {.graph = t % 2 == 0}));
   }
   const recording of_all = rt.record([&] { TypeParam::add(rt, shared, weights, stream_id{7}); });
   const unsigned turns = TypeParam::many(40);
@@ -387,6 +393,53 @@ BACKEND_TEST(record, all_fixtures, threads_may_replay_and_submit_at_the_same_tim
     EXPECT_EQ(rt.read(own[t]).get(), constant(8, static_cast<int>(2 * turns)));
   }
   EXPECT_EQ(rt.read(shared).get(), constant(8, expected));
+}
+
+// A call that fails leaves either nothing given, or ops that carry its error; whatever runs is in order.
+BACKEND_TEST(record, sim_fixtures, a_call_that_fails_in_a_replay_harms_no_order) {
+  unsigned not_given = 0;
+  unsigned poisoned = 0;
+  bool has_failed = true;
+  for (std::uint64_t n = 0; has_failed; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    TypeParam own;
+    own.stand_still();
+    {
+      const auto rt = own.make({.streams = 4, .deterministic = true});
+      auto x = rt->template make_buffer<int>(4, "x");
+      auto y = rt->template make_buffer<int>(4, "y");
+      TypeParam::fill(*rt, x, 1, stream_id{3});
+      TypeParam::fill(*rt, y, 1, stream_id{2});
+      const recording both = rt->record([&] {
+        TypeParam::add(*rt, x, y, stream_id{1});
+        TypeParam::add(*rt, y, x, stream_id{2});
+      });
+      own.device().fail_call(n);
+      bool was_given = true;
+      try {
+        both.replay(2);
+      } catch (const sim::call_failed&) {
+        was_given = false;
+      }
+      has_failed = own.device().calls() > n;
+      own.device().fail_call(std::nullopt);
+      if (rt->stats().streams.errors != 0) continue;  // it was a commit: the device does not know of that op
+      try {
+        EXPECT_EQ(rt->read(y).get(), constant(4, was_given ? 8 : 1));
+      } catch (const op_error&) {
+        EXPECT_TRUE(was_given && has_failed);
+        ++poisoned;
+      }
+      not_given += was_given ? 0 : 1;
+      TypeParam::fill(*rt, x, 1, stream_id{0});
+      TypeParam::fill(*rt, y, 1, stream_id{1});
+      both.replay();
+      EXPECT_EQ(rt->read(y).get(), constant(4, 3));
+    }
+    own.finish();
+  }
+  EXPECT_GE(not_given, 2U);  // what the first ops wait for
+  EXPECT_GE(poisoned, 4U);   // launches, and waits between them
 }
 
 BACKEND_TEST(record, host_fixtures, a_replay_inside_a_body_throws) {

@@ -302,6 +302,138 @@ TEST(cuda_backend, a_forked_child_is_told_so) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(cuda_backend, a_graph_calls_bodies_when_they_are_recorded) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  int calls = 0;
+  const auto fn = [&] {
+    rt->submit(stream_id{1}, "count", read_write(x), [&](native on, std::span<int> all) {
+      test::increment(on, all.data(), all.size());
+      ++calls;
+    });
+    rt->submit("sum", read_write(y), read(x), [&](native on, std::span<int> to, std::span<const int> from) {
+      test::add(on, to.data(), from.data(), to.size());
+      ++calls;
+    });
+  };
+  const recording graph = rt->record(fn);
+  EXPECT_TRUE(graph.is_graph());
+  EXPECT_EQ(calls, 2);
+  const std::uint64_t ops = rt->stats().streams.ops;
+  graph.replay(200);
+  graph.replay();
+  EXPECT_EQ(calls, 2);
+  EXPECT_LT(rt->stats().streams.ops, ops + 20);
+  EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 201));
+  EXPECT_EQ(rt->read(y).get(), std::vector<int>(16, 201 * 202 / 2));
+
+  const recording one_by_one = rt->record(fn, {.graph = false});
+  EXPECT_FALSE(one_by_one.is_graph());
+  one_by_one.replay(3);
+  EXPECT_EQ(calls, 8);
+  EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 204));
+}
+
+TEST(cuda_backend, what_cannot_be_captured_is_replayed_one_by_one) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  int calls = 0;
+  const recording waits = rt->record([&] {
+    rt->submit("waits", read_write(x), [&](native on, std::span<int> all) {
+      test::increment(on, all.data(), all.size());
+      ++calls;
+      test::synchronize(on);
+    });
+  });
+  EXPECT_FALSE(waits.is_graph());
+  waits.replay(2);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 2));
+  const recording next = rt->record([&] { cuda_fixture::increment(*rt, x); });
+  EXPECT_TRUE(next.is_graph());  // the failed capture has left nothing behind
+  next.replay();
+  EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 3));
+}
+
+TEST(cuda_backend, a_graph_keeps_the_order_of_streams_that_the_program_named) {
+  const auto rt = make();
+  cuda_fixture holds;
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  auto z = rt->make_buffer<int>(16, zeroed, "z");
+  rt->synchronize();
+  const recording both = rt->record([&] {
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    cuda_fixture::increment(*rt, y, stream_id{2});
+  });
+  ASSERT_TRUE(both.is_graph());
+  gate opened = holds.hold(*rt, read_write(x));
+  both.replay();
+  const submission behind = cuda_fixture::increment(*rt, z, stream_id{2});
+  EXPECT_FALSE(behind.is_over());  // what stream 2 was given before is part of the graph
+  opened.open();
+  rt->wait(stream_id{2});
+  EXPECT_EQ(rt->read(y).get(), std::vector<int>(16, 1));
+  EXPECT_TRUE(behind.is_over());
+}
+
+TEST(cuda_backend, a_graph_is_not_run_on_data_that_carries_an_error) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  const recording both = rt->record([&] {
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    cuda_fixture::increment(*rt, y, stream_id{2});
+  });
+  ASSERT_TRUE(both.is_graph());
+  cuda_fixture::fail(*rt, "culprit", x);
+  both.replay(2);
+  EXPECT_EQ(rt->read(y).get(), std::vector<int>(16, 2));
+  EXPECT_THROW((void)rt->read(x).get(), op_error);
+  cuda_fixture::fill(*rt, x, 5);
+  both.replay(2);
+  EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 7));
+  EXPECT_EQ(rt->read(y).get(), std::vector<int>(16, 4));
+}
+
+TEST(cuda_backend, steady_replays_make_no_events_and_graphs_reuse_theirs) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  const auto record = [&](bool is_graph) {
+    return rt->record(
+        [&] {
+          for (std::uint64_t i = 0; i < 8; ++i) {
+            cuda_fixture::add(*rt, x, y, stream_id{i % 4});
+            cuda_fixture::add(*rt, y, x, stream_id{(i + 1) % 4});
+          }
+        },
+        {.graph = is_graph});
+  };
+  for (const bool is_graph : {false, true}) {
+    const recording kept = record(is_graph);
+    EXPECT_EQ(kept.is_graph(), is_graph);
+    const auto round = [&] {
+      for (int i = 0; i < 20; ++i) kept.replay(2);
+      rt->synchronize();
+    };
+    round();
+    round();
+    const std::uint64_t made = rt->backend().events_made();
+    for (int i = 0; i < 10; ++i) round();
+    EXPECT_EQ(rt->backend().events_made(), made);
+  }
+  // One that is gone gives its streams, with their events, to the next.
+  const std::uint64_t made = rt->backend().events_made();
+  for (int i = 0; i < 20; ++i) {
+    record(true).replay();
+    rt->synchronize();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it goes soon after its work
+  }
+  EXPECT_LT(rt->backend().events_made(), made + 100);  // each takes some 15
+}
+
 TEST(cuda_backend, a_submit_to_a_stream_that_is_captured_is_refused) {
   const detail::vendor_library library("libcuda.so.1");
   auto* const imitate = library.function<void(native, int)>("fake_cuda_capture");

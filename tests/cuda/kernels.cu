@@ -89,6 +89,11 @@ void hold(stream on, const std::uint32_t* flag) {
   wait_for<<<1, 1, 0, on>>>(flag);
   cuda::check(cudaGetLastError());
 }
+void synchronize(stream on) {
+  const cudaError_t code = cudaStreamSynchronize(on);
+  (void)cudaGetLastError();  // it is told here, and not again by the next launch
+  cuda::check(code);
+}
 void* make_pinned(std::size_t bytes) {
   void* made = nullptr;
   cuda::check(cudaHostAlloc(&made, bytes, cudaHostAllocMapped));

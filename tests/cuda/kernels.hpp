@@ -24,6 +24,8 @@ void accumulate(stream on, int* to, std::size_t n, int amount);
 void spin(stream on, unsigned microseconds);
 /// Ends when the flag is not 0.
 void hold(stream on, const std::uint32_t* flag);
+/// Blocks until the stream is empty. Throws where that cannot be.
+void synchronize(stream on);
 /// Memory of the host that the device can reach.
 void* make_pinned(std::size_t bytes);
 void free_pinned(void* data);

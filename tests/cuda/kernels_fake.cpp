@@ -59,6 +59,10 @@ void hold(stream on, const std::uint32_t* flag) {
     }
   });
 }
+void synchronize(stream on) {
+  const CUresult code = library().function<decltype(cuStreamSynchronize)>("cuStreamSynchronize")(on);
+  if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "cuStreamSynchronize");
+}
 void* make_pinned(std::size_t bytes) {
   return ::operator new(bytes);
 }

@@ -88,7 +88,7 @@ void multi_stream<B, T>::commit_replayed(detail::lane_id lane, std::uint64_t cur
   slot_type& s = pool_.lane(lane);
   s.cursor = cursor;
   commit_point(s);
-  if constexpr (!points) s.committed.store(cursor, std::memory_order_release);  // as in commit()
+  s.committed.store(cursor, std::memory_order_release);  // as in commit()
 }
 
 template <event_stream_backend B, class T>

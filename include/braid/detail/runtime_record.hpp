@@ -393,7 +393,7 @@ class basic_runtime<B>::one_by_one {
       try {
         self_.trace_replay(*ops_, times, before);
       } catch (...) {
-        failure_ = std::current_exception();
+        fail();
       }
     }
     each_replayed(*ops_, times, before,
@@ -414,10 +414,23 @@ class basic_runtime<B>::one_by_one {
       wait(lane, ops_->waits_of(op, is_first), cursor_of);
       launch(self_.engine_->stream_of(lane), cursor, *op.frame, rank);
     } catch (...) {
-      failure_ = std::current_exception();
+      if (!failure_) fail();
       op.frame->give_up(cursor, rank, failure_);
     }
-    if (point_backend<B> || (!marks_.empty() && ops_->is_awaited(op.at))) commit(op.at, lane, cursor);
+    self_.engine_->commit_replayed(lane, cursor);
+    if (!marks_.empty() && !failure_ && ops_->is_awaited(op.at)) mark(op.at, lane, cursor);
+  }
+
+  // What is given up carries the error from now on: where bodies run later, those before it come first.
+  void fail() noexcept {
+    failure_ = std::current_exception();
+    if constexpr (!detail::enqueueing_backend<B>) {
+      try {
+        self_.engine_->wait_all();
+      } catch (const std::exception& e) {
+        self_.log_->write(log_area::errors, log_level::basic, e.what());
+      }
+    }
   }
 
   template <class CursorOf>
@@ -446,17 +459,13 @@ class basic_runtime<B>::one_by_one {
     }
   }
 
-  void commit(const detail::recorded_place& at, detail::lane_id lane, std::uint64_t cursor) noexcept {
-    self_.engine_->commit_replayed(lane, cursor);
-    if constexpr (!point_backend<B>) {
-      if (failure_) return;  // nothing that comes later waits any more
-      detail::mark<B>*& kept = marks_[ops_->place_of(at)];
-      if (kept != nullptr) std::exchange(kept, nullptr)->release();
-      try {
-        kept = self_.engine_->mark_replayed(lane, cursor);
-      } catch (...) {
-        failure_ = std::current_exception();
-      }
+  void mark(const detail::recorded_place& at, detail::lane_id lane, std::uint64_t cursor) noexcept {
+    detail::mark<B>*& kept = marks_[ops_->place_of(at)];
+    if (kept != nullptr) std::exchange(kept, nullptr)->release();
+    try {
+      kept = self_.engine_->mark_replayed(lane, cursor);
+    } catch (...) {
+      fail();
     }
   }
 
