@@ -142,15 +142,22 @@ struct with_braid {
   std::vector<buffer<int>> buffers;  // of the branches, then of the root
 };
 
-template <class Program>
+/// A program that is a number of equal rounds; `is_recorded`: one is recorded, and all are replayed.
+template <class Round>
 variant on_braid(std::shared_ptr<with_braid> b, std::uint64_t ops, std::size_t result, std::int64_t expected,
-                 Program program) {
+                 std::uint64_t rounds, bool is_recorded, Round round) {
+  recording one;
+  if (is_recorded) one = b->rt.record([&] { round(*b); });
   return [=] {
     for (const auto& each : b->buffers) b->rt.fill(each, 0);
     b->rt.synchronize();
     const auto before = b->rt.backend().commands();
     const auto begin = clock::now();
-    program(*b);
+    if (is_recorded) {
+      one.replay(rounds);
+    } else {
+      for (std::uint64_t i = 0; i < rounds; ++i) round(*b);
+    }
     b->rt.synchronize();
     const double ns = std::chrono::duration<double, std::nano>(clock::now() - begin).count();
     const auto after = b->rt.backend().commands();
@@ -184,8 +191,8 @@ struct world {
   bool quick;
 };
 
-std::string suffix(std::size_t items) {
-  return items == usual_items ? "" : "_empty";
+std::string suffix(std::size_t items, bool is_recorded) {
+  return std::string(items == usual_items ? "" : "_empty") + (is_recorded ? "_recorded" : "");
 }
 
 auto incrementing(const with_braid& b) {
@@ -194,16 +201,16 @@ auto incrementing(const with_braid& b) {
   };
 }
 
-bench_case chain(const world& w, std::size_t items) {
+bench_case chain(const world& w, std::size_t items, bool is_recorded) {
   const std::uint64_t n = w.ops(1'000);
   const auto b = w.braid(items);
   const auto h = std::make_shared<hand>(b->rt.backend(), items);
-  return {"chain" + suffix(items),
+  return {"chain" + suffix(items, is_recorded),
           "kernels one after the other in one queue",
           items == usual_items,
-          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
-                              [n](with_braid& on) {
-                                for (std::uint64_t i = 0; i < n; ++i) {
+          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n), n / 10, is_recorded,
+                              [](with_braid& on) {
+                                for (std::uint64_t i = 0; i < 10; ++i) {
                                   on.rt.submit(stream_id{0}, "increment", read_write(on.buffers[0]),
                                                incrementing(on));
                                 }
@@ -215,16 +222,16 @@ bench_case chain(const world& w, std::size_t items) {
             })}}};
 }
 
-bench_case pingpong(const world& w, std::size_t items) {
+bench_case pingpong(const world& w, std::size_t items, bool is_recorded) {
   const std::uint64_t n = w.ops(1'000);
   const auto b = w.braid(items);
   const auto h = std::make_shared<hand>(b->rt.backend(), items);
-  return {"pingpong" + suffix(items),
+  return {"pingpong" + suffix(items, is_recorded),
           "kernels one after the other, in two queues in turn",
           items == usual_items,
-          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n),
-                              [n](with_braid& on) {
-                                for (std::uint64_t i = 0; i < n; ++i) {
+          {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n), n / 10, is_recorded,
+                              [](with_braid& on) {
+                                for (std::uint64_t i = 0; i < 10; ++i) {
                                   on.rt.submit(stream_id{i % 2}, "increment", read_write(on.buffers[0]),
                                                incrementing(on));
                                 }
@@ -239,7 +246,7 @@ bench_case pingpong(const world& w, std::size_t items) {
             })}}};
 }
 
-bench_case fork_join(const world& w, std::size_t items) {
+bench_case fork_join(const world& w, std::size_t items, bool is_recorded) {
   const std::uint64_t rounds = w.ops(100);
   const std::uint64_t n = rounds * (width + 1);
   const auto b = w.braid(items);
@@ -251,39 +258,36 @@ bench_case fork_join(const world& w, std::size_t items) {
           launch(to, kernels.kernel(to, "follow"), mine.size(), root, mine);
         });
   };
-  return {
-      "forkjoin" + suffix(items),
-      "one kernel, eight that read what it wrote in a queue each, and one that reads what those wrote",
-      items == usual_items,
-      {{"braid", on_braid(b, n, width, static_cast<std::int64_t>(rounds),
-                          [rounds, on_stream](with_braid& on) {
-                            const auto& x = on.buffers;
-                            for (std::uint64_t r = 0; r < rounds; ++r) {
-                              for (std::size_t k = 0; k < width; ++k) on_stream(on, k);
-                              on.rt.submit(
-                                  stream_id{width}, "join", read(x[0]), read(x[1]), read(x[2]), read(x[3]),
-                                  read(x[4]), read(x[5]), read(x[6]), read(x[7]), write(x[width]),
-                                  [&kernels = on.kernels, items = on.items](queue& to, const auto&... all) {
-                                    launch(to, kernels.kernel(to, "join"), items, all...);
-                                  });
-                            }
-                          })},
-       {"by_hand", by_hand(h, n, width, static_cast<std::int64_t>(rounds), [rounds](hand& by) {
-          const auto& x = by.buffers;
-          std::vector<cl::Event> root;
-          std::vector<cl::Event> branches(width);
-          for (std::uint64_t r = 0; r < rounds; ++r) {
-            for (std::size_t k = 0; k < width; ++k) {
-              if (!root.empty()) by.wait(k, root);
-              launch(by.queues[k], by.follow[k], by.items, x[width], x[k]);
-              branches[k] = by.mark(k);
-            }
-            by.wait(width, branches);
-            launch(by.queues[width], by.join, by.items, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
-                   x[width]);
-            root.assign(1, by.mark(width));
-          }
-        })}}};
+  return {"forkjoin" + suffix(items, is_recorded),
+          "one kernel, eight that read what it wrote in a queue each, and one that reads what those wrote",
+          items == usual_items,
+          {{"braid", on_braid(b, n, width, static_cast<std::int64_t>(rounds), rounds, is_recorded,
+                              [on_stream](with_braid& on) {
+                                const auto& x = on.buffers;
+                                for (std::size_t k = 0; k < width; ++k) on_stream(on, k);
+                                on.rt.submit(
+                                    stream_id{width}, "join", read(x[0]), read(x[1]), read(x[2]), read(x[3]),
+                                    read(x[4]), read(x[5]), read(x[6]), read(x[7]), write(x[width]),
+                                    [&kernels = on.kernels, items = on.items](queue& to, const auto&... all) {
+                                      launch(to, kernels.kernel(to, "join"), items, all...);
+                                    });
+                              })},
+           {"by_hand", by_hand(h, n, width, static_cast<std::int64_t>(rounds), [rounds](hand& by) {
+              const auto& x = by.buffers;
+              std::vector<cl::Event> root;
+              std::vector<cl::Event> branches(width);
+              for (std::uint64_t r = 0; r < rounds; ++r) {
+                for (std::size_t k = 0; k < width; ++k) {
+                  if (!root.empty()) by.wait(k, root);
+                  launch(by.queues[k], by.follow[k], by.items, x[width], x[k]);
+                  branches[k] = by.mark(k);
+                }
+                by.wait(width, branches);
+                launch(by.queues[width], by.join, by.items, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
+                       x[width]);
+                root.assign(1, by.mark(width));
+              }
+            })}}};
 }
 
 }  // namespace
@@ -294,10 +298,12 @@ nlohmann::json run_opencl_bench(const opencl_options& options,
   const opencl::device_info device = opencl::device_for(options.device);
   const world w(options);
   std::vector<bench_case> cases;
-  for (const std::size_t items : {usual_items, few_items}) {
-    cases.push_back(chain(w, items));
-    cases.push_back(pingpong(w, items));
-    cases.push_back(fork_join(w, items));
+  for (const bool is_recorded : {false, true}) {
+    for (const std::size_t items : {usual_items, few_items}) {
+      cases.push_back(chain(w, items, is_recorded));
+      cases.push_back(pingpong(w, items, is_recorded));
+      cases.push_back(fork_join(w, items, is_recorded));
+    }
   }
   std::erase_if(cases, [&](const bench_case& c) { return c.name.find(options.filter) == std::string::npos; });
 

@@ -1,167 +1,16 @@
 #include "cuda.hpp"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
-#include <array>
 #include <barrier>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <random>
 #include <stdexcept>
-#include <thread>
-#include <vector>
 
-#include "braid/cuda.hpp"
-#include "kernels.hpp"
+#include "cases.hpp"
 #include "machine.hpp"
 
 namespace braid::bench {
 
 namespace {
-
-using clock = std::chrono::steady_clock;
-constexpr unsigned width = 8;
-constexpr unsigned long_kernel = 100'000;  // ns
-
-void check(cudaError_t code) {
-  cuda::check(code);
-}
-
-double since(clock::time_point begin) {
-  return std::chrono::duration<double, std::nano>(clock::now() - begin).count();
-}
-
-// ---- By hand.
-
-/// Streams, and as many events without timing as the program needs, made beforehand.
-class hand {
- public:
-  explicit hand(std::size_t events) : events_(events) {
-    for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    for (cudaEvent_t& e : events_) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-  }
-  ~hand() {
-    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
-    for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
-  }
-  hand(const hand&) = delete;
-  hand& operator=(const hand&) = delete;
-
-  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
-  cudaEvent_t event(std::size_t i) const { return events_[i]; }
-  void record(std::size_t event, std::size_t stream) {
-    check(cudaEventRecord(events_[event], streams_[stream]));
-  }
-  void wait(std::size_t stream, std::size_t event) {
-    check(cudaStreamWaitEvent(streams_[stream], events_[event], 0));
-  }
-  void synchronize() {
-    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
-  }
-
- private:
-  std::array<cudaStream_t, width> streams_{};
-  std::vector<cudaEvent_t> events_;
-};
-
-// ---- As the origin does it.
-
-/// An alignment makes an event with timing behind the other stream; a thread destroys it when it is reached.
-class origin {
- public:
-  origin() {
-    for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    releases_ = std::thread([this] { run(); });
-  }
-  ~origin() {
-    {
-      const std::scoped_lock lock(mutex_);
-      stop_ = true;
-    }
-    changed_.notify_one();
-    releases_.join();
-    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
-  }
-  origin(const origin&) = delete;
-  origin& operator=(const origin&) = delete;
-
-  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
-  void align(std::size_t stream, std::size_t with) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreate(&made));
-    check(cudaEventRecord(made, streams_[with]));
-    check(cudaStreamWaitEvent(streams_[stream], made, 0));
-    {
-      const std::scoped_lock lock(mutex_);
-      queue_.push_back(made);
-    }
-    changed_.notify_one();
-  }
-  void synchronize() {
-    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const cudaEvent_t next = queue_.front();
-      queue_.pop_front();
-      lock.unlock();
-      (void)cudaEventSynchronize(next);
-      (void)cudaEventDestroy(next);
-      lock.lock();
-    }
-  }
-
-  std::array<cudaStream_t, width> streams_{};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<cudaEvent_t> queue_;
-  bool stop_ = false;
-  std::thread releases_;
-};
-
-// ---- The cases. Each variant is set up once, then runs once a repetition and returns ns an op.
-
-using variant = std::function<double()>;
-struct bench_case {
-  std::string name;
-  std::string what;
-  double most = 0;  // of the ratio to `by_hand`, or ns where nothing is written by hand
-  bool is_ratio = true;
-  std::map<std::string, variant> variants;  // "braid", "by_hand", "origin"
-};
-
-struct world {
-  explicit world(bool is_quick) : quick(is_quick) {
-    runtime_options with;
-    with.streams = width;
-    rt = std::make_shared<cuda::runtime>(with);
-    cudaDeviceProp found{};
-    check(cudaGetDeviceProperties(&found, 0));
-    blocks = std::max(1U, static_cast<unsigned>(found.multiProcessorCount) / width);
-    for (unsigned i = 0; i <= width; ++i) {
-      cells.push_back(rt->make_buffer<int>(16, "cell"));
-      rt->fill(cells.back(), 0);
-    }
-    rt->synchronize();
-  }
-  bool quick;
-  unsigned blocks = 16;
-  std::shared_ptr<cuda::runtime> rt;
-  std::vector<buffer<int>> cells;  // width and one more
-  [[nodiscard]] unsigned ops(unsigned n) const { return quick ? std::max(100U, n / 10) : n; }
-};
-
-constexpr auto do_empty = [](cuda::native_stream on, auto...) { launch_empty(on); };
 
 // ---- One kernel after the other.
 
@@ -439,7 +288,7 @@ bench_case alternating(world& w) {
 enum class reads { none, stencil, butterfly, random };
 
 // Cell (t, i) is written by task (t, i), in stream i, which reads cells of row t - 1.
-bench_case rows(world& w, const char* name, reads kind, double most) {
+bench_case rows(world& w, const char* name, reads kind, double most, bool is_recorded = false) {
   const unsigned steps = 200;
   std::mt19937 random(3);
   auto list = std::make_shared<std::vector<std::vector<unsigned>>>();
@@ -460,74 +309,86 @@ bench_case rows(world& w, const char* name, reads kind, double most) {
       list->push_back(std::move(inside));
     }
   }
-  return {name,
-          "no kernels: rows of 8, 200 steps",
-          most,
-          false,
-          {{"braid", [&w, list, name] {
-              std::vector<buffer<int>> cell(std::size_t{steps} * width);
-              for (auto& c : cell) c = w.rt->make_buffer<int>(16, "cell");
-              const auto begin = clock::now();
-              for (unsigned t = 0; t < steps; ++t) {
-                for (unsigned i = 0; i < width; ++i) {
-                  const auto& from = (*list)[t * width + i];
-                  const auto to = write(cell[t * width + i]);
-                  const auto old = [&](std::size_t j) { return read(cell[(t - 1) * width + from[j]]); };
-                  const stream_id on{i};
-                  switch (from.size()) {
-                    case 0: w.rt->submit(on, name, to, nothing); break;
-                    case 1: w.rt->submit(on, name, to, old(0), nothing); break;
-                    case 2: w.rt->submit(on, name, to, old(0), old(1), nothing); break;
-                    default: w.rt->submit(on, name, to, old(0), old(1), old(2), nothing);
-                  }
-                }
-              }
-              const double ns = since(begin) / (double{steps} * width);
-              w.rt->synchronize();
-              return ns;
-            }}}};
+  const auto give = [list, name](world& of, const std::vector<buffer<int>>& cell) {
+    for (unsigned t = 0; t < steps; ++t) {
+      for (unsigned i = 0; i < width; ++i) {
+        const auto& from = (*list)[t * width + i];
+        const auto to = write(cell[t * width + i]);
+        const auto old = [&](std::size_t j) { return read(cell[(t - 1) * width + from[j]]); };
+        const stream_id on{i};
+        switch (from.size()) {
+          case 0: of.rt->submit(on, name, to, nothing); break;
+          case 1: of.rt->submit(on, name, to, old(0), nothing); break;
+          case 2: of.rt->submit(on, name, to, old(0), old(1), nothing); break;
+          default: of.rt->submit(on, name, to, old(0), old(1), old(2), nothing);
+        }
+      }
+    }
+  };
+  const auto make_cells = [&w] {
+    std::vector<buffer<int>> made(std::size_t{steps} * width);
+    for (auto& c : made) c = w.rt->make_buffer<int>(16, "cell");
+    return made;
+  };
+  if (is_recorded) {
+    const auto cells = make_cells();
+    const recording all = w.rt->record([&] { give(w, cells); }, {.graph = false});
+    return {std::string(name) + "_recorded",
+            "no kernels: rows of 8, 200 steps, recorded and replayed op by op",
+            most,
+            false,
+            {{"braid", [&w, all] {
+                const auto begin = clock::now();
+                all.replay();
+                const double ns = since(begin) / (double{steps} * width);
+                w.rt->synchronize();
+                return ns;
+              }}}};
+  }
+  return {name, "no kernels: rows of 8, 200 steps", most, false, {{"braid", [&w, give, make_cells] {
+                                                                     const auto cells = make_cells();
+                                                                     const auto begin = clock::now();
+                                                                     give(w, cells);
+                                                                     const double ns =
+                                                                         since(begin) /
+                                                                         (double{steps} * width);
+                                                                     w.rt->synchronize();
+                                                                     return ns;
+                                                                   }}}};
 }
 
 // ---- Two kernels that exchange two arrays.
 
 bench_case swaps(world& w) {
   const unsigned n = w.ops(5000) / 2 * 2 + 1;
-  constexpr std::size_t length = 1024;
-  auto x = w.rt->make_buffer<int>(length, "x");
-  auto y = w.rt->make_buffer<int>(length, "y");
   const auto h = std::make_shared<hand>(0);
-  const auto device = [&] {
-    void* made = nullptr;
-    check(cudaMalloc(&made, length * sizeof(int)));
-    return std::shared_ptr<int>(static_cast<int*>(made), [](int* p) { (void)cudaFree(p); });
-  };
-  const auto a = device();
-  const auto b = device();
+  const auto a = device_ints(world::length);
+  const auto b = device_ints(world::length);
   return {"swap",
           "a kernel that exchanges x and y, again and again",
           1.03,
           true,
           {{"braid",
-            [&w, n, x, y] {
-              w.rt->fill(x, 1);
-              w.rt->fill(y, 2);
+            [&w, n] {
+              w.rt->fill(w.x, 1);
+              w.rt->fill(w.y, 2);
               w.rt->synchronize();
               const auto begin = clock::now();
               for (unsigned i = 0; i < n; ++i) {
-                w.rt->submit(stream_id{0}, "swap", read_write(x), read_write(y),
+                w.rt->submit(stream_id{0}, "swap", read_write(w.x), read_write(w.y),
                              [](cuda::native_stream on, std::span<int> p, std::span<int> q) {
                                launch_swap(on, p.data(), q.data(), p.size());
                              });
               }
               w.rt->wait(stream_id{0});
               const double ns = since(begin) / n;
-              if (w.rt->read(x).get() != std::vector<int>(length, 2))
+              if (w.rt->read(w.x).get() != std::vector<int>(world::length, 2))
                 throw std::runtime_error("swap: wrong result");
               return ns;
             }},
            {"by_hand", [n, a, b, h] {
               const auto begin = clock::now();
-              for (unsigned i = 0; i < n; ++i) launch_swap(h->stream(0), a.get(), b.get(), length);
+              for (unsigned i = 0; i < n; ++i) launch_swap(h->stream(0), a.get(), b.get(), world::length);
               check(cudaStreamSynchronize(h->stream(0)));
               return since(begin) / n;
             }}}};
@@ -647,6 +508,11 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
   cases.push_back(rows(fresh(), "empty_rows_butterfly", reads::butterfly, 700));
   cases.push_back(rows(fresh(), "empty_rows_random", reads::random, 900));
   cases.push_back(allocation(fresh()));
+  add_recorded(fresh, cases);
+  cases.push_back(rows(fresh(), "empty_rows_none", reads::none, 150, true));
+  cases.push_back(rows(fresh(), "empty_rows_stencil", reads::stencil, 900, true));
+  cases.push_back(rows(fresh(), "empty_rows_butterfly", reads::butterfly, 700, true));
+  cases.push_back(rows(fresh(), "empty_rows_random", reads::random, 900, true));
   add_calls(worlds.front(), cases);
   std::erase_if(cases, [&](const bench_case& c) { return c.name.find(options.filter) == std::string::npos; });
 

@@ -2,7 +2,7 @@
 
 // How a runtime records ops and runs them again; part of runtime.hpp.
 
-#include "braid/detail/runtime_class.hpp"
+#include "braid/detail/runtime_impl.hpp"
 
 namespace braid {
 

@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "braid/cuda.hpp"
+#include "kernels.hpp"
+
+// What the cases of `braid bench cuda` are made of.
+
+namespace braid::bench {
+
+using clock = std::chrono::steady_clock;
+constexpr unsigned width = 8;
+constexpr unsigned long_kernel = 100'000;  // ns
+
+inline void check(cudaError_t code) {
+  cuda::check(code);
+}
+
+inline double since(clock::time_point begin) {
+  return std::chrono::duration<double, std::nano>(clock::now() - begin).count();
+}
+
+// ---- By hand.
+
+/// Streams, and as many events without timing as the program needs, made beforehand.
+class hand {
+ public:
+  explicit hand(std::size_t events) : events_(events) {
+    for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    for (cudaEvent_t& e : events_) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  }
+  ~hand() {
+    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
+    for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
+  }
+  hand(const hand&) = delete;
+  hand& operator=(const hand&) = delete;
+
+  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
+  cudaEvent_t event(std::size_t i) const { return events_[i]; }
+  std::size_t events() const { return events_.size(); }
+  void record(std::size_t event, std::size_t stream) {
+    check(cudaEventRecord(events_[event], streams_[stream]));
+  }
+  void wait(std::size_t stream, std::size_t event) {
+    check(cudaStreamWaitEvent(streams_[stream], events_[event], 0));
+  }
+  void synchronize() {
+    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
+  }
+
+ private:
+  std::array<cudaStream_t, width> streams_{};
+  std::vector<cudaEvent_t> events_;
+};
+
+inline std::shared_ptr<int> device_ints(std::size_t count) {
+  void* made = nullptr;
+  check(cudaMalloc(&made, count * sizeof(int)));
+  return {static_cast<int*>(made), [](int* p) { (void)cudaFree(p); }};
+}
+
+// ---- As the origin does it.
+
+/// An alignment makes an event with timing behind the other stream; a thread destroys it when it is reached.
+class origin {
+ public:
+  origin() {
+    for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    releases_ = std::thread([this] { run(); });
+  }
+  ~origin() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_one();
+    releases_.join();
+    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
+  }
+  origin(const origin&) = delete;
+  origin& operator=(const origin&) = delete;
+
+  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
+  void align(std::size_t stream, std::size_t with) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreate(&made));
+    check(cudaEventRecord(made, streams_[with]));
+    check(cudaStreamWaitEvent(streams_[stream], made, 0));
+    {
+      const std::scoped_lock lock(mutex_);
+      queue_.push_back(made);
+    }
+    changed_.notify_one();
+  }
+  void synchronize() {
+    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const cudaEvent_t next = queue_.front();
+      queue_.pop_front();
+      lock.unlock();
+      (void)cudaEventSynchronize(next);
+      (void)cudaEventDestroy(next);
+      lock.lock();
+    }
+  }
+
+  std::array<cudaStream_t, width> streams_{};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<cudaEvent_t> queue_;
+  bool stop_ = false;
+  std::thread releases_;
+};
+
+// ---- The cases. Each variant is set up once, then runs once a repetition and returns ns an op.
+
+using variant = std::function<double()>;
+struct bench_case {
+  std::string name;
+  std::string what;
+  double most = 0;  // of the ratio to `by_hand`, or ns where nothing is written by hand
+  bool is_ratio = true;
+  std::map<std::string, variant> variants;  // "braid", "by_hand", "origin"
+};
+
+struct world {
+  explicit world(bool is_quick) : quick(is_quick) {
+    runtime_options with;
+    with.streams = width;
+    rt = std::make_shared<cuda::runtime>(with);
+    cudaDeviceProp found{};
+    check(cudaGetDeviceProperties(&found, 0));
+    blocks = std::max(1U, static_cast<unsigned>(found.multiProcessorCount) / width);
+    for (unsigned i = 0; i <= width; ++i) {
+      cells.push_back(rt->make_buffer<int>(16, "cell"));
+      rt->fill(cells.back(), 0);
+    }
+    x = rt->make_buffer<int>(length, "x");
+    y = rt->make_buffer<int>(length, "y");
+    rt->fill(x, 1);
+    rt->fill(y, 2);
+    rt->synchronize();
+  }
+  static constexpr std::size_t length = 1024;
+  bool quick;
+  unsigned blocks = 16;
+  std::shared_ptr<cuda::runtime> rt;
+  std::vector<buffer<int>> cells;  // width and one more
+  buffer<int> x, y;
+  [[nodiscard]] unsigned ops(unsigned n) const { return quick ? std::max(100U, n / 10) : n; }
+};
+
+inline constexpr auto do_empty = [](cuda::native_stream on, auto...) { launch_empty(on); };
+
+/// Programs that repeat themselves, recorded: each given op by op, and as a graph.
+void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>& to);
+
+}  // namespace braid::bench
