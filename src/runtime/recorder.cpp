@@ -284,6 +284,20 @@ replay_plan recorded_ops::as_one_command() const {
   return made;
 }
 
+std::uint64_t recorded_ops::order_before() const noexcept {
+  std::uint64_t order = last_order;
+  // relaxed, here and below: as for an op that is submitted
+  for (const buffer_handle& each : buffers)
+    order = std::max(order, each->last_order.load(std::memory_order_relaxed));
+  return order;
+}
+
+void recorded_ops::note_given(std::uint64_t last) const {
+  last_order = last;
+  for (const buffer_handle& each : buffers) each->last_order.store(last, std::memory_order_relaxed);
+  for (const auto& [core, range] : written) core->note_written(range);
+}
+
 std::string recorded_ops::name() const {
   constexpr std::size_t most = 4;
   std::vector<std::string_view> names;

@@ -20,7 +20,6 @@
 #include "braid/detail/aligner.hpp"
 #include "braid/detail/in_flight.hpp"
 #include "braid/detail/op_locks.hpp"
-#include "braid/detail/recorder.hpp"
 #include "braid/detail/retire_thread.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/error.hpp"
@@ -37,6 +36,10 @@
 // program need not.
 
 namespace braid {
+
+namespace detail {
+struct replay_plan;
+}
 
 /// Any thread may submit to any stream.
 struct thread_safe {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,25 +9,11 @@
 #include <vector>
 
 #include "braid/detail/buffer_core.hpp"
-#include "braid/detail/labels.hpp"
 #include "braid/detail/recorder.hpp"
+#include "braid/detail/recording_session.hpp"
 #include "braid/detail/runtime_base.hpp"
 
 namespace braid::detail {
-
-/// An op that runs once in each replay, always on the same lane and therefore never twice at a time.
-class recorded_frame {
- public:
-  virtual ~recorded_frame() = default;
-  /// `native`: what the backend hands to every body, if it does.
-  virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
-  /// Calls the body alone, which may throw.
-  virtual void enqueue(const void* native) = 0;
-  /// The op cannot run: see op_frame.
-  virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
-  [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
-  [[nodiscard]] virtual std::vector<touched> touches() const = 0;
-};
 
 /// Some of all waits: those of an op in the first of several sequences that follow each other, or in another.
 struct recorded_waits {
@@ -81,6 +66,9 @@ struct recorded_ops {
   [[nodiscard]] replay_plan as_one_command() const;
   /// "replay of 9 ops: join, fork"
   [[nodiscard]] std::string name() const;
+  /// The order that ops which are given now come after, and what is known when they were: the last one's.
+  [[nodiscard]] std::uint64_t order_before() const noexcept;
+  void note_given(std::uint64_t last_order) const;
   /// All ops are there: sorts them by parts.
   void finish(recorder& analysis);
 };

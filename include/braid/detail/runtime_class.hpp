@@ -26,7 +26,7 @@
 #include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pool.hpp"
-#include "braid/detail/recorded.hpp"
+#include "braid/detail/recording_session.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/detail/trace_hooks.hpp"
 #include "braid/future.hpp"
@@ -34,7 +34,8 @@
 #include "braid/policies.hpp"
 #include "braid/recording.hpp"
 
-// runtime.hpp without the bodies of the engine: see multi_stream_class.hpp.
+// runtime.hpp without the bodies of the engine (see multi_stream_class.hpp) and of members that are no
+// templates.
 
 namespace braid {
 
@@ -529,6 +530,7 @@ class basic_runtime final : private detail::runtime_base {
   template <class Body, class Pack>
   detail::recorded_place record_frame(stream_id id, detail::lane_id lane, std::string_view text, Body&& body,
                                       Pack&& held, std::span<const binding> bound, bool is_named);
+  recording finish_record(detail::recording_session& session, record_options options);
   stream_id place_recorded(std::span<detail::buffer_core* const> used);
   template <class T, access Kind>
   void check_recorded(const detail::buffer_argument<T, Kind>& a) const;
@@ -552,22 +554,10 @@ class basic_runtime final : private detail::runtime_base {
   static void add_core(std::vector<detail::buffer_core*>&, const A&) noexcept {}
   template <class T, access Kind>
   static void note_recorded(const detail::buffer_argument<T, Kind>& a, detail::recorded_place at) {
-    note_recorded_use(*a.core, a.range(), Kind, at);
+    detail::inside_record::session->note(*a.core, a.range(), Kind, at);
   }
   template <class A>
   static void note_recorded(const A&, detail::recorded_place) noexcept {}
-  static void note_recorded_use(detail::buffer_core& core, byte_range range, access kind,
-                                detail::recorded_place at);
-  void give_again(const std::shared_ptr<detail::recorded_ops>& ops, std::uint64_t times);
-  [[nodiscard]] std::uint64_t order_before(const detail::recorded_ops& ops) const noexcept;
-  void note_replayed(const detail::recorded_ops& ops, std::uint64_t order);
-  class one_by_one;
-  void trace_replay(const detail::recorded_ops& ops, std::uint64_t times,
-                    std::span<const std::uint64_t> before);
-  template <class Visit>
-  static void each_replayed(const detail::recorded_ops& ops, std::uint64_t times,
-                            std::span<const std::uint64_t> before, Visit visit);
-
   // Placement.
   [[nodiscard]] stream_id place(std::span<const detail::op_point> before);
   template <class T, access Kind>
@@ -633,6 +623,5 @@ class basic_runtime final : private detail::runtime_base {
 }  // namespace braid
 
 #include "braid/detail/runtime_data.hpp"
-#include "braid/detail/runtime_graph.hpp"
-#include "braid/detail/runtime_impl.hpp"
 #include "braid/detail/runtime_record.hpp"
+#include "braid/detail/runtime_submit.hpp"

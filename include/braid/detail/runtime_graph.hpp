@@ -2,11 +2,28 @@
 
 // How a runtime runs what was recorded as one command of its device; part of runtime.hpp.
 
-#include "braid/detail/runtime_record.hpp"
+#include "braid/detail/recorded.hpp"
+#include "braid/detail/runtime_class.hpp"
 
 namespace braid {
 
 namespace detail {
+
+/// A recorded op on its way, where its body is called at once.
+struct replayed_call {
+  runtime_base* home;
+  recorded_frame* frame;
+  const label_ref& label;
+  op_rank rank;
+
+  template <class Native>
+  void operator()(std::uint64_t cursor, const Native& native) noexcept {
+    frame->run(cursor, rank, &native);
+  }
+  void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
+    frame->give_up(cursor, rank, cause);
+  }
+};
 
 /// The arguments of all ops of a recording, as those of one.
 struct held_together {
@@ -92,7 +109,7 @@ class graph_replay<B> {
       if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); })
         engine.backend().admit(engine.stream_of(part.lane));
     }
-    const std::uint64_t order = home.order_before(*ops);
+    const std::uint64_t order = ops->order_before();
     const std::int64_t submitted = home.is_traced() ? trace_now() : 0;
     engine.replay(plan, 1, [&](std::span<const std::uint64_t> before) {
       const std::uint64_t cursor = before[plan.leader] + 1;
@@ -105,7 +122,7 @@ class graph_replay<B> {
       engine.commit_replayed(leader.lane, cursor);
       engine.fork_parts(plan, cursor);
     });
-    home.note_replayed(*ops, order + 1);
+    ops->note_given(order + 1);
   }
 
   void trace(basic_runtime& home, std::uint64_t cursor, std::int64_t submitted) noexcept {

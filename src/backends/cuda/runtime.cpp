@@ -1,5 +1,5 @@
 #include "braid/cuda.hpp"
-#include "braid/multi_stream.hpp"
+#include "braid/runtime.hpp"
 
 namespace braid {
 

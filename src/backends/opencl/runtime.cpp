@@ -1,4 +1,4 @@
-#include "braid/multi_stream.hpp"
+#include "braid/runtime.hpp"
 #include "braid/opencl.hpp"
 
 namespace braid {

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "braid/detail/buffer_core.hpp"
+#include "braid/detail/labels.hpp"
+#include "braid/detail/recorder.hpp"
+#include "braid/detail/runtime_base.hpp"
+
+namespace braid::detail {
+
+struct recorded_ops;
+
+/// An op that runs once in each replay, always on the same lane and therefore never twice at a time.
+class recorded_frame {
+ public:
+  virtual ~recorded_frame() = default;
+  /// `native`: what the backend hands to every body, if it does.
+  virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
+  /// Calls the body alone, which may throw.
+  virtual void enqueue(const void* native) = 0;
+  /// The op cannot run: see op_frame.
+  virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
+  [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
+  [[nodiscard]] virtual std::vector<touched> touches() const = 0;
+};
+
+/// What is being recorded on this thread.
+class recording_session {
+ public:
+  /// `first`: where ops that are placed in turn begin.
+  recording_session(std::uint32_t streams, std::uint32_t first);
+  ~recording_session();
+  recording_session(const recording_session&) = delete;
+  recording_session& operator=(const recording_session&) = delete;
+
+  /// Keeps the buffer. Throws usage_error for bytes that nothing wrote, not even a recorded op.
+  void use(buffer_core& core, byte_range range, access kind);
+  void keep(buffer_handle scratch);
+  /// Of the op that wrote something of these, if that is the last one of its part.
+  [[nodiscard]] std::optional<stream_id> behind(std::span<buffer_core* const> used) const;
+  [[nodiscard]] std::uint32_t next() noexcept { return rotation_++; }
+  recorded_place add(stream_id id, lane_id lane, std::span<const binding> bound, bool is_named,
+                     std::unique_ptr<recorded_frame> frame);
+  /// The op of this place does that.
+  void note(buffer_core& core, byte_range range, access kind, recorded_place at);
+  /// All ops are there.
+  [[nodiscard]] std::shared_ptr<recorded_ops> finish();
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+  std::uint32_t rotation_;
+};
+
+/// Makes the calling thread record, for a scope.
+class inside_record {
+ public:
+  inside_record(const runtime_base& of, recording_session& into) noexcept {
+    running_body = &label;
+    recording_runtime = &of;
+    session = &into;
+  }
+  ~inside_record() {
+    running_body = nullptr;
+    recording_runtime = nullptr;
+    session = nullptr;
+  }
+  inside_record(const inside_record&) = delete;
+  inside_record& operator=(const inside_record&) = delete;
+
+  static inline constinit thread_local recording_session* session = nullptr;
+
+ private:
+  static inline const std::string label = "record";
+};
+
+}  // namespace braid::detail

@@ -1,0 +1,284 @@
+#pragma once
+
+// How a runtime runs what it recorded; part of runtime.hpp. Where the library has compiled it for a backend,
+// a program need not.
+
+#include "braid/detail/recorded.hpp"
+#include "braid/detail/runtime_class.hpp"
+#include "braid/detail/runtime_graph.hpp"
+
+namespace braid {
+
+namespace detail {
+
+/// A recorded op on its way, where it runs later.
+struct replayed_op {
+  std::shared_ptr<const recorded_ops> of;
+  recorded_frame* frame;
+  op_rank rank;
+  struct {
+    const recorded_frame* of;
+    [[nodiscard]] std::vector<touched> touches() const { return of->touches(); }
+  } held;
+
+  void operator()(std::uint64_t cursor) noexcept { frame->run(cursor, rank, nullptr); }
+  [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept {
+    return {&frame->label().name(), rank.order(), op_point(rank.lane(), cursor)};
+  }
+};
+
+}  // namespace detail
+
+template <runtime_backend B>
+struct basic_runtime<B>::sequence final : detail::recorded_sequence {
+  sequence(detail::runtime_link of, std::shared_ptr<detail::recorded_ops> ops)
+      : runtime(of), made(std::move(ops)) {}
+  // What a graph uses may not go before its runs are over.
+  ~sequence() override {
+    if constexpr (detail::graph_backend<B>) {
+      auto* const home = static_cast<basic_runtime*>(runtime.get());
+      if (graph == nullptr || home == nullptr) return;
+      const stream_id after = graph->stream();
+      try {
+        home->engine_->retire(std::move(graph), after);
+      } catch (const std::exception&) {
+        // Shut down: they are over.
+      }
+    }
+  }
+  sequence(const sequence&) = delete;
+  sequence& operator=(const sequence&) = delete;
+  void replay(std::uint64_t times) override {
+    auto& home = static_cast<basic_runtime&>(runtime.expect("replay()"));
+    home.expect_outside_body("replay()");
+    constexpr std::uint64_t most_ops = std::uint64_t{1} << 40;
+    if (times > most_ops / std::max<std::uint64_t>(1, ops())) detail::throw_too_often(times, ops(), most_ops);
+    if constexpr (detail::graph_backend<B>) {
+      if (graph && !home.needs_attention()) return graph->replay(home, times);
+    }
+    // Where bodies are called meanwhile, others are let in now and then.
+    const std::uint64_t at_once = detail::enqueueing_backend<B>
+                                      ? std::max<std::uint64_t>(1, 256 / std::max<std::uint64_t>(1, ops()))
+                                      : times;
+    for (; times > at_once; times -= at_once) give(home, at_once);
+    give(home, times);
+  }
+  [[nodiscard]] std::uint64_t ops() const noexcept override { return made->sequence.size(); }
+  [[nodiscard]] std::uint64_t waits() const noexcept override { return made->inner_waits; }
+  [[nodiscard]] bool is_graph() const noexcept override { return graph != nullptr; }
+
+  class one_by_one;
+  void give(basic_runtime& home, std::uint64_t times);
+  template <class Visit>
+  static void each_op(const detail::recorded_ops& ops, std::uint64_t times,
+                      std::span<const std::uint64_t> before, Visit visit);
+  static void trace(basic_runtime& home, const detail::recorded_ops& ops, std::uint64_t times,
+                    std::span<const std::uint64_t> before);
+
+  const detail::runtime_link runtime;
+  const std::shared_ptr<detail::recorded_ops> made;
+  std::shared_ptr<detail::graph_replay<B>> graph;  // null: the ops are given one by one
+};
+
+template <runtime_backend B>
+recording basic_runtime<B>::finish_record(detail::recording_session& session,
+                                          [[maybe_unused]] record_options options) {
+  auto made = std::make_shared<sequence>(link_, session.finish());
+  if constexpr (detail::graph_backend<B>) {
+    if (options.graph) made->graph = detail::graph_replay<B>::of(*this, made->made);
+  }
+  return recording(std::move(made));
+}
+
+// Behind the op that wrote something that this one uses, if that is the last one of its part; else in turn.
+template <runtime_backend B>
+stream_id basic_runtime<B>::place_recorded(std::span<detail::buffer_core* const> used) {
+  if (placement_ == placement::single) return stream_id{0};
+  if (placement_ == placement::per_thread) return stream_id::current();
+  detail::recording_session& on = *detail::inside_record::session;
+  if (const auto behind = on.behind(used)) return *behind;
+  for (std::uint32_t tried = 0; tried < width_; ++tried) {
+    const stream_id next{on.next() % width_};
+    if (may_place(next)) return next;
+  }
+  return stream_id{0};
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::sequence::give(basic_runtime& home, std::uint64_t times) {
+  engine_type& engine = *home.engine_;
+  const detail::replay_plan& plan = made->plan;
+  for (const auto& part : plan.parts) {
+    if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); }) {
+      engine.backend().admit(engine.stream_of(part.lane));
+    }
+  }
+  const std::uint64_t order = made->order_before();
+  const auto stream_of = [&](std::size_t part) ->
+      typename B::stream& { return engine.stream_of(plan.parts[part].lane); };
+  if constexpr (requires(std::span<const std::uint64_t> before) {
+                  engine.backend().launch_replay(made, times, order, before, stream_of);
+                }) {
+    engine.replay(plan, times, [&](std::span<const std::uint64_t> before) {
+      if (home.is_traced()) [[unlikely]]
+        trace(home, *made, times, before);
+      engine.backend().launch_replay(made, times, order, before, stream_of);
+    });
+  } else {
+    one_by_one launch(home, made, order);
+    engine.replay(plan, times, [&](std::span<const std::uint64_t> before) { launch(times, before); });
+  }
+  made->note_given(order + times * made->sequence.size());
+}
+
+/// Hands over one op after the other. When a call fails, that op and those after it are given up: their data
+/// carries the error.
+template <runtime_backend B>
+class basic_runtime<B>::sequence::one_by_one {
+ public:
+  one_by_one(basic_runtime& of, const std::shared_ptr<detail::recorded_ops>& all, std::uint64_t after)
+      : self_(of), ops_(all), order_(after) {
+    if constexpr (!point_backend<B>) {
+      marks_.resize(ops_->waits.empty() ? 0 : ops_->sequence.size());
+      awaited_.reserve(ops_->plan.parts.size());  // one for each other part at most
+    }
+  }
+  ~one_by_one() {
+    for (detail::mark<B>* m : marks_) {
+      if (m != nullptr) m->release();
+    }
+  }
+  one_by_one(const one_by_one&) = delete;
+  one_by_one& operator=(const one_by_one&) = delete;
+
+  void operator()(std::uint64_t times, std::span<const std::uint64_t> before) noexcept {
+    if (self_.is_traced()) [[unlikely]] {
+      try {
+        trace(self_, *ops_, times, before);
+      } catch (...) {
+        fail();
+      }
+    }
+    each_op(*ops_, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+      hand_over(each, cursor, is_first, cursor_of);
+    });
+  }
+
+ private:
+  using described = detail::recorded_ops::described;
+
+  template <class CursorOf>
+  void hand_over(const described& op, std::uint64_t cursor, bool is_first, CursorOf cursor_of) noexcept {
+    const detail::lane_id lane = ops_->plan.parts[op.at.part].lane;
+    const detail::op_rank rank(lane, ++order_);
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+      wait(lane, ops_->waits_of(op, is_first), cursor_of);
+      launch(self_.engine_->stream_of(lane), cursor, *op.frame, rank);
+    } catch (...) {
+      if (!failure_) fail();
+      op.frame->give_up(cursor, rank, failure_);
+    }
+    self_.engine_->commit_replayed(lane, cursor);
+    if (!marks_.empty() && !failure_ && ops_->is_awaited(op.at)) mark(op.at, lane, cursor);
+  }
+
+  // What is given up carries the error from now on: where bodies run later, those before it come first.
+  void fail() noexcept {
+    failure_ = std::current_exception();
+    if constexpr (!detail::enqueueing_backend<B>) {
+      try {
+        self_.engine_->wait_all();
+      } catch (const std::exception& e) {
+        self_.log_->write(log_area::errors, log_level::basic, e.what());
+      }
+    }
+  }
+
+  template <class CursorOf>
+  void wait(detail::lane_id lane, std::span<const detail::recorder::wait> waits, CursorOf cursor_of) {
+    if (waits.empty()) return;
+    engine_type& engine = *self_.engine_;
+    if constexpr (point_backend<B>) {
+      for (const auto& w : waits) {
+        engine.backend().wait_point(engine.stream_of(lane),
+                                    engine.stream_of(ops_->plan.parts[w.on.part].lane), cursor_of(w.on));
+      }
+    } else {
+      awaited_.clear();
+      for (const auto& w : waits) awaited_.push_back(marks_[ops_->place_of(w.on)]);
+      engine.wait_replayed(lane, awaited_);
+    }
+  }
+
+  void launch(typename B::stream& stream, std::uint64_t cursor, detail::recorded_frame& frame,
+              detail::op_rank rank) {
+    if constexpr (detail::enqueueing_backend<B>) {
+      self_.engine_->backend().launch(stream, cursor,
+                                      detail::replayed_call{&self_, &frame, frame.label(), rank});
+    } else {
+      self_.engine_->backend().launch(stream, cursor, detail::replayed_op{ops_, &frame, rank, {&frame}});
+    }
+  }
+
+  void mark(const detail::recorded_place& at, detail::lane_id lane, std::uint64_t cursor) noexcept {
+    detail::mark<B>*& kept = marks_[ops_->place_of(at)];
+    if (kept != nullptr) std::exchange(kept, nullptr)->release();
+    try {
+      kept = self_.engine_->mark_replayed(lane, cursor);
+    } catch (...) {
+      fail();
+    }
+  }
+
+  basic_runtime& self_;
+  const std::shared_ptr<detail::recorded_ops>& ops_;
+  std::uint64_t order_;
+  std::vector<detail::mark<B>*> marks_;          // of ops that others wait for, by their places
+  std::vector<const detail::mark<B>*> awaited_;  // by one op
+  std::exception_ptr failure_;
+};
+
+// Calls `visit(op, its cursor, whether it is of the first sequence, the cursor of a place)`.
+template <runtime_backend B>
+template <class Visit>
+void basic_runtime<B>::sequence::each_op(const detail::recorded_ops& ops, std::uint64_t times,
+                                         std::span<const std::uint64_t> before, Visit visit) {
+  for (std::uint64_t i = 0; i < times; ++i) {
+    const auto cursor_of = [&](const detail::recorded_place& at) {
+      return before[at.part] + i * ops.plan.parts[at.part].ops + static_cast<std::uint64_t>(at.index);
+    };
+    for (const auto& each : ops.sequence) visit(each, cursor_of(each.at), i == 0, cursor_of);
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::sequence::trace(basic_runtime& home, const detail::recorded_ops& ops,
+                                       std::uint64_t times, std::span<const std::uint64_t> before) {
+  const std::int64_t now = detail::trace_now();
+  each_op(ops, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
+    const auto& part = ops.plan.parts[each.at.part];
+    std::vector<binding> bound;
+    for (const detail::touched& t : each.frame->touches())
+      bound.push_back({t.state, t.kind, byte_range{t.begin, t.end - t.begin}, false, t.tag});
+    std::vector<stream_wait> waits;
+    if (is_first && each.at.index == 1) {
+      // Of all ops of the part; told as this one's, and with its binding if it has the resource.
+      waits = home.engine_->waits_of(part.lane).waits;
+      for (stream_wait& w : waits) {
+        const auto found = std::find_if(bound.begin(), bound.end(),
+                                        [&](const binding& b) { return b.state->id == w.resource; });
+        w.binding = static_cast<std::size_t>(found - bound.begin());
+      }
+    }
+    for (const auto& w : ops.waits_of(each, is_first)) {
+      const std::uint64_t on = cursor_of(w.on);
+      waits.push_back({ops.plan.parts[w.on.part].id, on, on, w.binding, w.resource, w.why});
+    }
+    detail::trace_op(
+        {home.trace_number(), part.lane, part.id, cursor, each.frame->label().name(), now, each.is_named},
+        bound, waits, &lane_in, home.engine_.get());
+  });
+}
+
+}  // namespace braid

@@ -1,0 +1,172 @@
+#pragma once
+
+// How a runtime takes ops: what a program has to compile, because it is made for its bodies; part of
+// runtime.hpp.
+
+#include "braid/detail/runtime_class.hpp"
+
+namespace braid {
+
+namespace detail {
+
+/// The arguments of an op with `bindings`.
+struct held_list {
+  std::vector<touched> all;
+  std::vector<view> views;
+
+  template <class Body, class... Native>
+  void call(Body& body, Native... native) const {
+    if constexpr ((translating<Native> || ...)) {
+      (native.call(body, std::span<const view>(views)), ...);
+    } else {
+      body(native..., std::span<const view>(views));
+    }
+  }
+  [[nodiscard]] const std::vector<touched>& touches() const noexcept { return all; }
+};
+
+}  // namespace detail
+
+template <runtime_backend B>
+template <class T>
+std::uint64_t basic_runtime<B>::bytes_of(std::uint64_t count) {
+  if (count > (std::uint64_t{1} << 60) / sizeof(T)) detail::throw_too_large(count, sizeof(T));
+  return count * sizeof(T);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::expect_ours(const detail::buffer_core* core) const {
+  if (core == nullptr) [[unlikely]]
+    detail::throw_null_buffer();
+  if (!(core->runtime == link_)) [[unlikely]]
+    detail::throw_foreign_buffer(*core, core->runtime.get() == nullptr);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::check_range(detail::buffer_core* core, byte_range range, access kind) const {
+  expect_ours(core);
+  if (kind != access::write && !core->is_range_written(range)) [[unlikely]]
+    detail::throw_never_written(*core, range);
+}
+
+template <runtime_backend B>
+template <class Blocks, class T, access Kind>
+detail::held_buffer<T, Kind> basic_runtime<B>::hold(Blocks&, detail::lane_id lane,
+                                                    const detail::buffer_argument<T, Kind>& a) {
+  detail::block* memory = memory_of(*a.core, lane);
+  detail::held_buffer<T, Kind> held{memory, reinterpret_cast<T*>(memory->data) + a.first, a.count, {}};
+  if constexpr (Kind == access::accumulate) held.tag = a.tag;
+  return held;
+}
+
+template <runtime_backend B>
+template <class Blocks, class T>
+detail::held_buffer<T, access::write, true> basic_runtime<B>::hold(Blocks& blocks, detail::lane_id lane,
+                                                                   const detail::scratch_argument<T>& a) {
+  detail::block* memory = take_block(lane, std::max<std::uint64_t>(1, bytes_of<T>(a.count)));
+  blocks.blocks[blocks.taken++] = memory;
+  memory->home->note_owner(*memory, "scratch");
+  return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};
+}
+
+template <runtime_backend B>
+resource basic_runtime<B>::share_of(const binding& b) {
+  if (b.state == nullptr) detail::throw_null_buffer();
+  return resource::share(b.state);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::note_access(detail::buffer_core& core, byte_range range, access kind,
+                                   detail::op_point op) {
+  if (kind != access::read) core.note_written(range);
+  // relaxed: a hint
+  (kind == access::read ? core.last_read : core.last_write).store(op.bits, std::memory_order_relaxed);
+  core.last_order.store(detail::last_order, std::memory_order_relaxed);
+}
+
+template <runtime_backend B>
+template <class Body, class... Args>
+submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
+                                  const Args&... args) {
+  if (detail::running_body != nullptr) [[unlikely]] {
+    if (is_recorded()) return record_op(where, text, std::forward<Body>(body), args...);
+    expect_outside_body("submit()");
+  }
+  (check(args), ...);
+  stream_id id;
+  if (where != nullptr) {
+    id = *where;
+  } else {
+    detail::op_point before[2 * sizeof...(Args) + 1];
+    detail::op_point* end = before;
+    (add_points(args, end), ...);
+    id = place({before, end});
+  }
+  const detail::lane_id lane = engine_->lane_of(id);
+  std::uint64_t newest = detail::last_order;
+  (look_at_order(args, newest), ...);
+  detail::last_order = newest;
+  scratch_blocks<(std::size_t{is_scratch<Args>::value} + ... + 0)> blocks{*this};
+  detail::held_pack<decltype(hold(blocks, lane, args))...> held{{hold(blocks, lane, args)...}};
+  const auto bound = std::apply(
+      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
+      held.each);
+  const detail::op_point op =
+      launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
+  (note_use(args, op), ...);
+  return {link_, op};
+}
+
+template <runtime_backend B>
+template <class Body>
+submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
+                                  const bindings& list) {
+  if (detail::running_body != nullptr) [[unlikely]] {
+    if (is_recorded()) return record_list(where, text, std::forward<Body>(body), list);
+    expect_outside_body("submit()");
+  }
+  for (const auto& item : list.items_) check_range(item.handle.get(), item.range, item.kind);
+  std::vector<detail::op_point> before(2 * list.size() + 1);
+  detail::op_point* end = before.data();
+  for (const auto& item : list.items_) add_points_of(*item.handle.get(), item.kind, end);
+  const stream_id id = where != nullptr ? *where : place({before.data(), end});
+  const detail::lane_id lane = engine_->lane_of(id);
+  for (const auto& item : list.items_) look_at_order_of(*item.handle.get(), detail::last_order);
+  std::vector<binding> bound;
+  detail::held_list held = hold_list(lane, list, bound);
+  const detail::op_point op =
+      launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
+  for (const auto& item : list.items_) note_access(*item.handle.get(), item.range, item.kind, op);
+  return {link_, op};
+}
+
+template <runtime_backend B>
+template <class Body, class Pack>
+detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
+                                          Body&& body, Pack&& held, std::span<const binding> bound,
+                                          bool is_named) {
+  const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
+  if constexpr (requires {
+                  B::checks_bodies;
+                  held.template expect_usable<Body>(engine_->backend());
+                }) {
+    held.template expect_usable<Body>(engine_->backend());
+  }
+  if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
+    engine_->backend().admit(engine_->stream_of(lane));
+  }
+  detail::label_ref label = detail::label_ref::of(text);
+  // Points need no marks: there is nothing to learn.
+  auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
+  if (submitted != 0) [[unlikely]] {
+    detail::trace_op({trace_number(), lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
+                     guard.waits().waits, &lane_in, engine_.get());
+  }
+  using frame = detail::op_frame<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+  engine_->backend().launch(guard.current(), guard.cursor(),
+                            frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
+                                  std::forward<Pack>(held), std::forward<Body>(body)});
+  return detail::op_point(lane, guard.cursor());
+}
+
+}  // namespace braid
