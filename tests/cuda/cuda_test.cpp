@@ -88,6 +88,41 @@ TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_strea
   }
 }
 
+TEST(cuda_backend, a_trace_shows_a_graph_as_one_op_with_its_time_and_waits) {
+  const auto rt = make({.deterministic = true});
+  const std::string file = ::testing::TempDir() + "braid_cuda_graph_" + std::to_string(::getpid()) + ".json";
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  const auto spin = [](native on, auto...) { test::spin(on, 50); };
+  const recording both = rt->record([&] {
+    rt->submit("first", read_write(x), spin);
+    rt->submit("second", read(x), read_write(y), spin);
+  });
+  ASSERT_TRUE(both.is_graph());
+  rt->synchronize();
+  {
+    tracing trace(file);
+    rt->submit(stream_id{5}, "before", read_write(x), spin);
+    both.replay(2);
+    rt->submit(stream_id{6}, "after", read(y), spin);
+    rt->synchronize();
+    EXPECT_EQ(trace.stop().incomplete, 0U);
+  }
+  const trace::trace t = trace::read_file(file);
+  std::filesystem::remove(file);
+  for (const std::string& each : trace::violations(t)) ADD_FAILURE() << each;
+  ASSERT_EQ(t.ops.size(), 3U);
+  const trace::op& graph = t.ops[1];
+  EXPECT_EQ(graph.label, "replay of 2 ops: first, second");
+  EXPECT_GE(graph.end - graph.start, 4 * 49'000);
+  EXPECT_EQ(graph.uses.size(), 2U);
+  const auto waits_for = [&](const trace::op& who, trace::op_index on) {
+    return std::count_if(who.waits.begin(), who.waits.end(), [&](const auto& w) { return w.on == on; });
+  };
+  EXPECT_EQ(waits_for(graph, 0), 1);
+  EXPECT_EQ(waits_for(t.ops[2], 1), 1);
+}
+
 TEST(cuda_backend, work_in_one_stream_records_nothing) {
   const auto rt = make();
   auto x = rt->make_buffer<int>(16, "x");
