@@ -247,6 +247,8 @@ class backend {
       admit_slowly(s);
   }
   [[nodiscard]] event event_of(stream& s, std::uint64_t) { return record(s); }
+  /// Whether the settings want recordings to become graphs.
+  [[nodiscard]] bool wants_graphs() const;
   /// Its streams are like these, and its own.
   [[nodiscard]] graph_maker make_graph(std::span<const stream* const> like) const;
   [[nodiscard]] std::vector<std::shared_ptr<memory_source>> memories() const;

@@ -32,6 +32,7 @@ struct settings {
   setting<std::uint32_t> workers{0};  ///< 0: the cores of this process
   setting<bool> pin_workers{false};
   setting<bool> nvtx{false};               ///< on CUDA: ranges for NVIDIA's profilers
+  setting<bool> graphs{true};              ///< on CUDA: recordings become graphs: see record_options
   setting<std::string> opencl_device{""};  ///< see opencl::device_for(); empty: the first GPU, else the first
   setting<bool> opencl_svm{false};         ///< on OpenCL: shared virtual memory where the device has it
   setting<std::uint64_t> memory_limit{0};  ///< of each pool; 0: no limit

@@ -51,6 +51,7 @@ void each_setting(Settings& s, Visit&& visit) {
         "threads that run ops, a waiting one included; 0 is the cores of this process");
   visit("cpu.pin_workers", s.pin_workers, "each worker stays on a core of its own");
   visit("cuda.nvtx", s.nvtx, "ranges with the labels of ops, for NVIDIA's profilers");
+  visit("cuda.graphs", s.graphs, "recordings are replayed as CUDA graphs, where they can be");
   visit("opencl.device", s.opencl_device,
         "a number of `braid info`, or a part of the name of a device or platform");
   visit("opencl.svm", s.opencl_svm, "shared virtual memory where the device has it");

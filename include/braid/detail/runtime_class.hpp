@@ -181,6 +181,7 @@ concept enqueueing_backend = requires { typename B::native_stream; };
 
 /// It can make one command of what bodies put on several streams:
 ///   B::graph                          launch(native) runs it
+///   b.wants_graphs()                  whether that is to be done
 ///   b.make_graph(span of const stream*)    an object with native(i), mark(i, place), wait(i, place),
 ///   finish()
 template <class B>

@@ -46,7 +46,8 @@ class graph_replay<B> {
   /// Null if the ops cannot be captured.
   static std::shared_ptr<graph_replay> of(basic_runtime& home, const std::shared_ptr<recorded_ops>& ops) {
     const auto is_adopted = [&](const auto& part) { return home.is_adopted(part.lane); };
-    if (ops->sequence.empty() || std::any_of(ops->plan.parts.begin(), ops->plan.parts.end(), is_adopted))
+    if (!home.engine_->backend().wants_graphs() || ops->sequence.empty() ||
+        std::any_of(ops->plan.parts.begin(), ops->plan.parts.end(), is_adopted))
       return nullptr;
     try {
       auto made = std::make_shared<graph_replay>(ops);

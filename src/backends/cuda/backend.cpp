@@ -61,6 +61,10 @@ stream backend::adopt(native_stream native) {
   return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, native, true)));
 }
 
+bool backend::wants_graphs() const {
+  return settings::process().graphs.value;
+}
+
 graph_maker backend::make_graph(std::span<const stream* const> like) const {
   auto made = std::make_shared<detail::graph_state>(state_);
   made->streams.reserve(like.size());
