@@ -106,7 +106,7 @@ TEST_F(settings_test, a_wrong_variable_is_an_error_with_its_name) {
 
 TEST_F(settings_test, rows_list_every_key_once_with_its_variable) {
   const auto rows = load().rows();
-  EXPECT_EQ(rows.size(), 20U);
+  EXPECT_EQ(rows.size(), 21U);
   EXPECT_EQ(rows[0].key, "streams.max");
   EXPECT_EQ(rows[0].variable, "BRAID_STREAMS_MAX");
   EXPECT_EQ(rows[0].value, "64");
