@@ -1,5 +1,5 @@
-#include "braid/cuda.hpp"
 #include "braid/runtime.hpp"
+#include "braid/cuda.hpp"
 
 namespace braid {
 
