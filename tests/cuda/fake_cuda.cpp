@@ -364,7 +364,10 @@ CUresult cuEventRecord(CUevent e, CUstream s) {
 }
 CUresult cuEventQuery(CUevent e) {
   if (is_lost) return status();
-  if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  {
+    const std::scoped_lock lock(capturing);
+    if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  }
   const std::scoped_lock lock(e->core->mutex);
   return e->core->done >= e->core->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

@@ -48,12 +48,12 @@ int run(const bench::cuda_options& options, bool as_json) {
     return 0;
   }
   fmt::print(
-      "{}; CUDA {}; median of {} (least to most), ns an op\n\n{:<22} {:>22} {:>22} {:>22} {:>7} {:>8}\n",
+      "{}; CUDA {}; median of {} (least to most), ns an op\n\n{:<30} {:>22} {:>22} {:>22} {:>7} {:>8}\n",
       out["device"]["name"].get<std::string>(), out["device"]["driver_cuda"].get<int>(), options.repetitions,
       "", "braid", "by hand", "origin", "ratio", "at most");
   for (const auto& r : out["ratios"]) {
     const auto name = r["case"].get<std::string>();
-    fmt::print("{:<22} {:>22} {:>22} {:>22} {:>7} {:>8}\n", name, column(out["results"], name, "braid"),
+    fmt::print("{:<30} {:>22} {:>22} {:>22} {:>7} {:>8}\n", name, column(out["results"], name, "braid"),
                column(out["results"], name, "by_hand"), column(out["results"], name, "origin"),
                r.contains("ratio") ? fmt::format("{:.3f}", r["ratio"].get<double>()) : "",
                !r.contains("at_most")      ? ""

@@ -41,7 +41,7 @@ int run(const bench::opencl_options& options, bool as_json) {
       "quartiles\n\n",
       out["device"]["name"].get<std::string>(), out["device"]["version"].get<std::string>(),
       options.repetitions);
-  fmt::print("{:<15} {:<8} {:>24} {:>8} {:>8} {:>24} {:>8}\n", "", "", "ns", "markers", "barriers", "ratio",
+  fmt::print("{:<24} {:<8} {:>24} {:>8} {:>8} {:>24} {:>8}\n", "", "", "ns", "markers", "barriers", "ratio",
              "at most");
   for (const auto& r : out["results"]) {
     std::string ratio;
@@ -53,7 +53,7 @@ int run(const bench::opencl_options& options, bool as_json) {
                       each["ratio_lower_quartile"].get<double>(), each["ratio_upper_quartile"].get<double>());
       if (each.contains("at_most")) most = fmt::format("{:.2f}", each["at_most"].get<double>());
     }
-    fmt::print("{:<15} {:<8} {:>24} {:>8.2f} {:>8.2f} {:>24} {:>8}\n", r["case"].get<std::string>(),
+    fmt::print("{:<24} {:<8} {:>24} {:>8.2f} {:>8.2f} {:>24} {:>8}\n", r["case"].get<std::string>(),
                r["runtime"].get<std::string>(),
                fmt::format("{:.0f} ({:.0f} to {:.0f})", r["ns"].get<double>(), r["ns_min"].get<double>(),
                            r["ns_max"].get<double>()),

@@ -109,8 +109,8 @@ void multi_stream<B, T>::join_parts(const detail::replay_plan& plan, std::span<c
   slot_type& s = pool_.lane(plan.parts[plan.leader].lane);
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     const detail::lane_id lane = plan.parts[i].lane;
-    if (i == plan.leader || s.known.covers(lane, before[i]) || pool_.lane(lane).is_complete(before[i]))
-      continue;
+    if (i == plan.leader || s.known.covers(lane, before[i])) continue;
+    if (!deterministic_ && pool_.lane(lane).is_complete(before[i])) continue;
     s.needs.push_back({.lane = lane,
                        .why = hazard::user,
                        .binding = static_cast<std::uint32_t>(plan.first.size()),

@@ -42,7 +42,7 @@ template <graph_backend B>
 class graph_replay<B> {
  public:
   using basic_runtime = braid::basic_runtime<B>;
-  explicit graph_replay(const std::shared_ptr<recorded_ops>& of) : ops(of) {}
+  explicit graph_replay(const std::shared_ptr<recorded_ops>& of) : ops_(of) {}
   /// Null if the ops cannot be captured.
   static std::shared_ptr<graph_replay> of(basic_runtime& home, const std::shared_ptr<recorded_ops>& ops) {
     const auto is_adopted = [&](const auto& part) { return home.is_adopted(part.lane); };
@@ -52,17 +52,18 @@ class graph_replay<B> {
     try {
       auto made = std::make_shared<graph_replay>(ops);
       made->capture(home);
-      made->plan = ops->as_one_command();
+      made->plan_ = ops->as_one_command();
       made->make_frame(home);
       return made;
     } catch (const std::exception& e) {
-      home.log_->write(log_area::streaming, log_level::basic,
-                       std::string("record(): the ops are replayed one by one, not as a graph: ") + e.what());
-      return nullptr;
+      tell(home, e.what());
+    } catch (...) {
+      tell(home, "a body threw something that is not a std::exception");
     }
+    return nullptr;
   }
 
-  [[nodiscard]] stream_id stream() const noexcept { return plan.parts[plan.leader].id; }
+  [[nodiscard]] stream_id stream() const noexcept { return plan_.parts[plan_.leader].id; }
 
   void replay(basic_runtime& home, std::uint64_t n) {
     constexpr std::uint64_t at_once = 64;  // then others are let in
@@ -71,78 +72,84 @@ class graph_replay<B> {
   }
 
  private:
+  static void tell(basic_runtime& home, const char* why) {
+    home.log_->write(log_area::streaming, log_level::basic,
+                     std::string("record(): the ops are replayed one by one, not as a graph: ") + why);
+  }
+
   using native_stream = typename B::native_stream;
   struct body {
     const graph_replay* of;
     void operator()(native_stream on) const {
-      for (std::uint64_t i = 0; i < of->times; ++i) of->graph.launch(on);
+      for (std::uint64_t i = 0; i < of->times_; ++i) of->graph_.launch(on);
     }
   };
 
   void capture(basic_runtime& home) {
     std::vector<const typename B::stream*> like;
-    for (const auto& part : ops->plan.parts) like.push_back(&home.engine_->stream_of(part.lane));
+    for (const auto& part : ops_->plan.parts) like.push_back(&home.engine_->stream_of(part.lane));
     auto maker = home.engine_->backend().make_graph(like);
-    for (const auto& each : ops->sequence) {
-      for (const auto& w : ops->waits_of(each, true)) maker.wait(each.at.part, ops->place_of(w.on));
+    for (const auto& each : ops_->sequence) {
+      for (const auto& w : ops_->waits_of(each, true)) maker.wait(each.at.part, ops_->place_of(w.on));
       const native_stream on = maker.native(each.at.part);
       each.frame->enqueue(&on);
-      if (ops->is_awaited(each.at)) maker.mark(each.at.part, ops->place_of(each.at));
+      if (ops_->is_awaited(each.at)) maker.mark(each.at.part, ops_->place_of(each.at));
     }
-    graph = maker.finish();
+    graph_ = maker.finish();
   }
 
   void make_frame(basic_runtime& home) {
     held_together held;
-    for (const auto& each : ops->sequence) {
+    for (const auto& each : ops_->sequence) {
       for (const touched& t : each.frame->touches()) held.all.push_back(t);
     }
     using made_frame = recorded_frame_of<B, body, held_together>;
-    frame = std::make_unique<made_frame>(typename made_frame::frame{&home, label_ref::of(ops->name()),
-                                                                    op_rank(plan.parts[plan.leader].lane, 0),
-                                                                    std::move(held), body{this}});
+    frame_ = std::make_unique<made_frame>(
+        typename made_frame::frame{&home, label_ref::of(ops_->name()),
+                                   op_rank(plan_.parts[plan_.leader].lane, 0), std::move(held), body{this}});
   }
 
   void give(basic_runtime& home, std::uint64_t n) {
     auto& engine = *home.engine_;
-    const auto& leader = plan.parts[plan.leader];
-    for (const auto& part : plan.parts) {
+    const auto& leader = plan_.parts[plan_.leader];
+    for (const auto& part : plan_.parts) {
       if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); })
         engine.backend().admit(engine.stream_of(part.lane));
     }
-    const std::uint64_t order = ops->order_before();
+    const std::uint64_t order = ops_->order_before();
     const std::int64_t submitted = home.is_traced() ? trace_now() : 0;
-    engine.replay(plan, 1, [&](std::span<const std::uint64_t> before) {
-      const std::uint64_t cursor = before[plan.leader] + 1;
+    engine.replay(plan_, 1, [&](std::span<const std::uint64_t> before) {
+      const std::uint64_t cursor = before[plan_.leader] + 1;
       if (submitted != 0) [[unlikely]]
         trace(home, cursor, submitted);
-      times = n;
+      times_ = n;
       engine.backend().launch(
           engine.stream_of(leader.lane), cursor,
-          replayed_call{&home, frame.get(), frame->label(), op_rank(leader.lane, order + 1)});
+          replayed_call{&home, frame_.get(), frame_->label(), op_rank(leader.lane, order + 1)});
       engine.commit_replayed(leader.lane, cursor);
-      engine.fork_parts(plan, cursor);
+      engine.fork_parts(plan_, cursor);
     });
-    ops->note_given(order + 1);
+    ops_->note_given(order + 1);
   }
 
   void trace(basic_runtime& home, std::uint64_t cursor, std::int64_t submitted) noexcept {
-    const auto& leader = plan.parts[plan.leader];
+    const auto& leader = plan_.parts[plan_.leader];
     try {
-      trace_op({home.trace_number(), leader.lane, leader.id, cursor, frame->label().name(), submitted, false},
-               plan.resources, home.engine_->waits_of(leader.lane).waits, &basic_runtime::lane_in,
-               home.engine_.get());
+      trace_op(
+          {home.trace_number(), leader.lane, leader.id, cursor, frame_->label().name(), submitted, false},
+          plan_.resources, home.engine_->waits_of(leader.lane).waits, &basic_runtime::lane_in,
+          home.engine_.get());
     } catch (const std::exception& e) {
       home.log_->write(log_area::errors, log_level::basic,
                        e.what());  // the trace lacks it, the work does not
     }
   }
 
-  const std::shared_ptr<recorded_ops> ops;
-  replay_plan plan;
-  typename B::graph graph;
-  std::unique_ptr<recorded_frame> frame;
-  std::uint64_t times = 0;  // under the locks of its streams
+  const std::shared_ptr<recorded_ops> ops_;
+  replay_plan plan_;
+  typename B::graph graph_;
+  std::unique_ptr<recorded_frame> frame_;
+  std::uint64_t times_ = 0;  // under the locks of its streams
 };
 
 }  // namespace detail
