@@ -25,8 +25,9 @@ void in_flight::done(const op& over) {
   bytes_ -= over.bytes;
 }
 
-void in_flight::add(const op& entered) {
+void in_flight::add(const op& entered, bool was_let_in) {
   const std::scoped_lock lock(mutex_);
+  if (!was_let_in) ++ops_;
   queue_.push_back(entered);
 }
 

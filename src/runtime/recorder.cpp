@@ -194,7 +194,9 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
   }
   std::vector<std::pair<resource_state*, const state::seen*>> sorted;
   sorted.reserve(s.resources.size());
-  for (const auto& [of, what] : s.resources) sorted.emplace_back(of, &what);
+  for (const auto& [of, what] : s.resources) {
+    if (!what.last.empty()) sorted.emplace_back(of, &what);  // else no op has it, or no bytes of it
+  }
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [of, seen] : sorted) {
     const state::seen& what = *seen;

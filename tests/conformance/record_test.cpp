@@ -395,6 +395,79 @@ BACKEND_TEST(record, all_fixtures, threads_may_replay_and_submit_at_the_same_tim
   EXPECT_EQ(rt.read(shared).get(), constant(8, expected));
 }
 
+BACKEND_TEST(record, all_fixtures, a_log_names_what_a_replay_waits_for) {
+  std::string text;
+  const auto log = std::make_shared<logger>(
+      [&](log_area, log_level, std::string_view line) { text.append(line).append("\n"); });
+  log->set_level(log_area::streaming, log_level::full);
+  auto rt = this->another({.deterministic = true, .logger = log});
+  auto x = rt->template make_buffer<int>(8, "an input");
+  auto y = rt->template make_buffer<int>(8, zeroed, "y");
+  TypeParam::fill(*rt, x, 1, stream_id{1});
+  const recording r = rt->record([&] {
+    TypeParam::add(*rt, y, x, stream_id{2});
+    TypeParam::add(*rt, y, x, stream_id{3});
+  });
+  r.replay(2);
+  EXPECT_EQ(rt->read(y).get(), constant(8, 4));
+  EXPECT_NE(text.find("an input"), std::string::npos) << text;
+  EXPECT_EQ(text.find("'?'"), std::string::npos) << text;
+}
+
+// Ops that have to wait look again at what they read, while they hold what they write.
+BACKEND_TEST(record, all_fixtures, replays_and_submits_that_read_and_write_the_same_do_not_block_each_other) {
+  auto& rt = this->start();
+  std::vector<buffer<int>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(rt.template make_buffer<int>(8, "b"));
+    TypeParam::fill(rt, all.back(), 0);
+  }
+  std::vector<recording> recordings;
+  for (std::size_t i = 0; i < 4; ++i) {
+    recordings.push_back(rt.record(
+        [&] {
+          TypeParam::add(rt, all[i], all[(i + 1) % 4], stream_id{i});
+          TypeParam::add(rt, all[i], all[(i + 2) % 4], stream_id{i + 1});
+        },
+        {.graph = i % 2 == 0}));
+  }
+  const unsigned turns = TypeParam::many(300);
+  on_threads(4, [&](unsigned t) {
+    for (unsigned i = 0; i < turns; ++i) {
+      if (t % 2 == 0) {
+        recordings[(t + i) % 4].replay();
+      } else {
+        const std::size_t to = (i + t) % 4;
+        TypeParam::add(rt, all[to], all[(to + 1 + i % 3) % 4], stream_id{(i * 3 + t) % 8});
+        if (i % 7 == 0) TypeParam::fill(rt, all[to].slice(0, 4), 1, stream_id{t});
+      }
+    }
+  });
+  rt.synchronize();
+}
+
+BACKEND_TEST(record, all_fixtures, no_replay_writes_nothing) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(8, "x");
+  const recording r = rt.record([&] { TypeParam::fill(rt, x, 1); });
+  r.replay(0);
+  EXPECT_THROW((void)rt.read(x), usage_error);
+}
+
+BACKEND_TEST(record, host_fixtures, an_op_that_is_refused_while_it_is_recorded_leaves_nothing) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(8, zeroed, "x");
+  const recording r = rt.record([&] {
+    {
+      const resource gone = resource::token("gone");
+      EXPECT_THROW(rt.submit("twice", read(gone), write(gone), [] {}), usage_error);
+    }
+    TypeParam::increment(rt, x);
+  });
+  r.replay(3);
+  EXPECT_EQ(rt.read(x).get(), constant(8, 3));
+}
+
 // A call that fails leaves either nothing given, or ops that carry its error; whatever runs is in order.
 BACKEND_TEST(record, sim_fixtures, a_call_that_fails_in_a_replay_harms_no_order) {
   unsigned not_given = 0;

@@ -27,8 +27,8 @@ class in_flight {
   std::optional<op> blocking(std::uint64_t bytes);
   /// That op is over.
   void done(const op& over);
-  /// The op that was let in has been given this place.
-  void add(const op& entered);
+  /// The op that was let in has been given this place; or another one, which is counted with it.
+  void add(const op& entered, bool was_let_in = true);
   /// The op that was let in was not given.
   void abandon(std::uint64_t bytes);
 

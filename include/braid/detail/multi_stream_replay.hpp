@@ -7,9 +7,9 @@
 
 namespace braid {
 
-// All slots of the sequence are locked, in the order of their lanes, then all resources, by address, as an op
-// with all their accesses would do it. What the parts need from before stands in front of each part. Between
-// themselves the ops are ordered by waits that were found when they were recorded.
+// All slots of the sequence are locked, in the order of their lanes, then all resources (see replay_locks).
+// What the parts need from before stands in front of each part. Between themselves the ops are ordered by
+// waits that were found when they were recorded.
 //
 // Where bodies are called while the ops are handed over, that takes a while: what is only read is entered and
 // unlocked before it, as in give(), so that others may read it meanwhile.
@@ -74,8 +74,10 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
         hand_over(std::span<const std::uint64_t>(before));
       }
       commit_replay(plan, times, before, is_entered);
-      const slot_type& last = pool_.lane(plan.parts.back().lane);
-      if (in_flight_) in_flight_->add(detail::in_flight::op{last.lane, last.cursor, bytes});
+      for (std::size_t i = 0; in_flight_ && i < plan.parts.size(); ++i) {
+        const slot_type& s = pool_.lane(plan.parts[i].lane);
+        in_flight_->add({s.lane, s.cursor, i == 0 ? bytes : 0}, i == 0);
+      }
     }();
   } catch (...) {
     if (in_flight_) in_flight_->abandon(bytes);
@@ -109,7 +111,7 @@ void multi_stream<B, T>::join_parts(const detail::replay_plan& plan, std::span<c
   slot_type& s = pool_.lane(plan.parts[plan.leader].lane);
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     const detail::lane_id lane = plan.parts[i].lane;
-    if (i == plan.leader || s.known.covers(lane, before[i])) continue;
+    if (i == plan.leader || before[i] == 0 || s.known.covers(lane, before[i])) continue;
     if (!deterministic_ && pool_.lane(lane).is_complete(before[i])) continue;
     s.needs.push_back({.lane = lane,
                        .why = hazard::user,
@@ -197,25 +199,29 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
   }
 }
 
-// What a log names the resources by.
+// What a log names the resources by. None of them is entered yet.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::list_for_log(slot_type& s, std::span<const binding> resources) {
   auto* const uses = s.room_for_uses(resources.size());
-  for (std::uint32_t i = 0; i < resources.size(); ++i) uses[i] = {resources[i].state, i, false};
+  for (std::uint32_t i = 0; i < resources.size(); ++i) uses[i] = {resources[i].state, i, true};
   s.use_count = static_cast<std::uint32_t>(resources.size());
 }
 
+// An op that has to wait takes resources that it reads once more, for a moment, while it holds those that it
+// writes. So nobody may hold a resource that an op may read while waiting for another: where one of the
+// resources is not free all are given back, it is waited for, and taken first.
 template <event_stream_backend B, class T>
 struct multi_stream<B, T>::replay_locks {
   replay_locks(multi_stream& engine, const detail::replay_plan& of) : self(engine), plan(of) {
+    for (; slots < plan.parts.size(); ++slots) {
+      if constexpr (sync) self.pool_.lane(plan.parts[slots].lane).lock.lock();
+    }
     try {
-      for (; slots < plan.parts.size(); ++slots) {
-        if constexpr (sync) self.pool_.lane(plan.parts[slots].lane).lock.lock();
-      }
-      for (; resources < plan.resources.size(); ++resources) {
-        const binding& b = plan.resources[resources];
-        self.locks_.lock_for_replay(self.pool_.lane(plan.parts.front().lane), *b.state,
-                                    b.kind != access::read);
+      for (std::size_t busy = 0; taken < plan.resources.size(); busy = taken) {
+        release_resources();
+        has_first = take(busy, true);
+        first = busy;
+        while (taken < plan.resources.size() && (taken == first || take(taken, false))) ++taken;
       }
     } catch (...) {
       release();
@@ -234,12 +240,28 @@ struct multi_stream<B, T>::replay_locks {
     }
     has_reads = false;
   }
-  void release() noexcept {
+
+ private:
+  bool take(std::size_t i, bool may_wait) {
+    const binding& b = plan.resources[i];
+    return self.locks_.lock_for_replay(self.pool_.lane(plan.parts.front().lane), *b.state,
+                                       b.kind != access::read, may_wait);
+  }
+  void unlock(std::size_t i) noexcept {
+    const binding& b = plan.resources[i];
     if constexpr (sync) {
-      while (resources > 0) {
-        const binding& b = plan.resources[--resources];
-        if (has_reads || b.kind != access::read) b.state->lock.unlock();
-      }
+      if (has_reads || b.kind != access::read) b.state->lock.unlock();
+    }
+  }
+  void release_resources() noexcept {
+    while (taken > 0) {
+      if (--taken != first) unlock(taken);
+    }
+    if (std::exchange(has_first, false)) unlock(first);
+  }
+  void release() noexcept {
+    release_resources();
+    if constexpr (sync) {
       while (slots > 0) self.pool_.lane(plan.parts[--slots].lane).lock.unlock();
     }
   }
@@ -247,7 +269,9 @@ struct multi_stream<B, T>::replay_locks {
   multi_stream& self;
   const detail::replay_plan& plan;
   std::size_t slots = 0;
-  std::size_t resources = 0;
+  std::size_t first = 0;   // the resource that was waited for,
+  bool has_first = false;  // if it is held
+  std::size_t taken = 0;   // and all others in front of this one are
   bool has_reads = true;
 };
 

@@ -129,18 +129,29 @@ class op_locks {
     }
   }
 
-  /// Takes a resource of a recorded sequence of ops. The lanes of the sequence have no open op. Throws,
-  /// holding nothing more, if it has a next owner.
-  void lock_for_replay(const slot_type& s, resource_state& r, bool is_written) const {
+  /// Takes a resource of a recorded sequence of ops. The lanes of the sequence have no open op. Waits only if
+  /// `may_wait`: then nothing else may be held. Throws, holding nothing more, if it has a next owner.
+  [[nodiscard]] bool lock_for_replay(const slot_type& s, resource_state& r, bool is_written,
+                                     bool may_wait) const {
     if constexpr (Synchronised) {
-      if (!is_written) let_writers_pass(r);
-      r.lock.lock();
-      if (is_written && !is_free_of_readers(s, r)) wait_for_readers(s, r);
+      if (may_wait) {
+        if (!is_written) let_writers_pass(r);
+        r.lock.lock();
+        if (is_written && !is_free_of_readers(s, r)) wait_for_readers(s, r);
+      } else {
+        if (!is_written && r.writers_waiting.load(std::memory_order_relaxed) != 0) return false;
+        if (!r.lock.try_lock()) return false;
+        if (is_written && !is_free_of_readers(s, r)) {
+          r.lock.unlock();
+          return false;
+        }
+      }
     }
     if (r.handed_on) {
       if constexpr (Synchronised) r.lock.unlock();
       throw_handed_on(r);
     }
+    return true;
   }
 
   void own(resource_state& r) const {

@@ -65,10 +65,15 @@ class graph_replay<B> {
 
   [[nodiscard]] stream_id stream() const noexcept { return plan_.parts[plan_.leader].id; }
 
-  void replay(basic_runtime& home, std::uint64_t n) {
-    constexpr std::uint64_t at_once = 64;  // then others are let in
-    for (; n > at_once; n -= at_once) give(home, at_once);
-    if (n != 0) give(home, n);
+  /// Returns how many times are left: when some data carries an error, each op has to be looked at.
+  std::uint64_t replay(basic_runtime& home, std::uint64_t n) {
+    constexpr std::uint64_t most = 64;  // then others are let in
+    while (n != 0 && !home.needs_attention()) {
+      const std::uint64_t at_once = std::min(n, most);
+      give(home, at_once);
+      n -= at_once;
+    }
+    return n;
   }
 
  private:
@@ -100,8 +105,15 @@ class graph_replay<B> {
 
   void make_frame(basic_runtime& home) {
     held_together held;
+    for (const auto& u : plan_.first) {  // what it reads of what was before
+      if (u.bound.kind != access::write)
+        held.all.push_back({u.bound.state, nullptr, u.bound.range.offset, u.bound.range.end(), access::read,
+                            u.bound.tag, false});
+    }
     for (const auto& each : ops_->sequence) {
-      for (const touched& t : each.frame->touches()) held.all.push_back(t);
+      for (touched t : each.frame->touches()) {
+        if (std::exchange(t.kind, access::write) != access::read) held.all.push_back(t);
+      }
     }
     using made_frame = recorded_frame_of<B, body, held_together>;
     frame_ = std::make_unique<made_frame>(
@@ -123,9 +135,13 @@ class graph_replay<B> {
       if (submitted != 0) [[unlikely]]
         trace(home, cursor, submitted);
       times_ = n;
-      engine.backend().launch(
-          engine.stream_of(leader.lane), cursor,
-          replayed_call{&home, frame_.get(), frame_->label(), op_rank(leader.lane, order + 1)});
+      const op_rank rank(leader.lane, order + 1);
+      try {
+        engine.backend().launch(engine.stream_of(leader.lane), cursor,
+                                replayed_call{&home, frame_.get(), frame_->label(), rank});
+      } catch (...) {
+        frame_->give_up(cursor, rank, std::current_exception());
+      }
       engine.commit_replayed(leader.lane, cursor);
       engine.fork_parts(plan_, cursor);
     });
@@ -134,11 +150,17 @@ class graph_replay<B> {
 
   void trace(basic_runtime& home, std::uint64_t cursor, std::int64_t submitted) noexcept {
     const auto& leader = plan_.parts[plan_.leader];
+    const auto& bound = plan_.resources;
     try {
+      std::vector<stream_wait> waits = home.engine_->waits_of(leader.lane).waits;
+      for (stream_wait& w : waits) {
+        const auto found = std::find_if(bound.begin(), bound.end(),
+                                        [&](const binding& b) { return b.state->id == w.resource; });
+        w.binding = static_cast<std::size_t>(found - bound.begin());
+      }
       trace_op(
           {home.trace_number(), leader.lane, leader.id, cursor, frame_->label().name(), submitted, false},
-          plan_.resources, home.engine_->waits_of(leader.lane).waits, &basic_runtime::lane_in,
-          home.engine_.get());
+          bound, waits, &basic_runtime::lane_in, home.engine_.get());
     } catch (const std::exception& e) {
       home.log_->write(log_area::errors, log_level::basic,
                        e.what());  // the trace lacks it, the work does not

@@ -324,7 +324,7 @@ stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
     if (const stream_id behind = engine_->id_of(p.lane()); may_place(behind)) return behind;
   }
   // relaxed: a hint, and a lost update does no harm
-  const std::uint32_t next = rotation_.load(std::memory_order_relaxed);
+  const std::uint32_t next = rotation_.load(std::memory_order_relaxed) % width_;
   std::uint32_t chosen = next;
   const bool looks = !deterministic_ && !is_fine_grained;
   std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();

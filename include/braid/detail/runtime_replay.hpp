@@ -37,7 +37,7 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
   ~sequence() override {
     if constexpr (detail::graph_backend<B>) {
       auto* const home = static_cast<basic_runtime*>(runtime.get());
-      if (graph == nullptr || home == nullptr) return;
+      if (graph == nullptr || home == nullptr || home->engine_->backend().is_orphaned()) return;
       const stream_id after = graph->stream();
       try {
         home->engine_->retire(std::move(graph), after);
@@ -54,8 +54,9 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
     constexpr std::uint64_t most_ops = std::uint64_t{1} << 40;
     if (times > most_ops / std::max<std::uint64_t>(1, ops())) detail::throw_too_often(times, ops(), most_ops);
     if constexpr (detail::graph_backend<B>) {
-      if (graph && !home.needs_attention()) return graph->replay(home, times);
+      if (graph) times = graph->replay(home, times);
     }
+    if (times == 0) return;
     // Where bodies are called meanwhile, others are let in now and then.
     const std::uint64_t at_once = detail::enqueueing_backend<B>
                                       ? std::max<std::uint64_t>(1, 256 / std::max<std::uint64_t>(1, ops()))
@@ -183,15 +184,14 @@ class basic_runtime<B>::sequence::one_by_one {
     if (!marks_.empty() && !failure_ && ops_->is_awaited(op.at)) mark(op.at, lane, cursor);
   }
 
-  // What is given up carries the error from now on: where bodies run later, those before it come first.
+  // What is given up carries the error from now on, and is entered as if it had waited: so all before it has
+  // to be over.
   void fail() noexcept {
     failure_ = std::current_exception();
-    if constexpr (!detail::enqueueing_backend<B>) {
-      try {
-        self_.engine_->wait_all();
-      } catch (const std::exception& e) {
-        self_.log_->write(log_area::errors, log_level::basic, e.what());
-      }
+    try {
+      self_.engine_->wait_all();
+    } catch (const std::exception& e) {
+      self_.log_->write(log_area::errors, log_level::basic, e.what());
     }
   }
 

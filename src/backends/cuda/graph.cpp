@@ -5,15 +5,19 @@ namespace braid::cuda {
 namespace detail {
 
 graph_state::~graph_state() {
-  if (!home->is_orphaned()) {
-    const auto& cu = home->cu();
-    const relaxed_capture relaxed;
-    if (is_capturing) (void)cu.cuStreamEndCapture(streams.front()->native, &made);  // a body failed
-    if (runnable != nullptr) (void)cu.cuGraphExecDestroy(runnable);
-    if (made != nullptr) (void)cu.cuGraphDestroy(made);
-  }
-  for (const auto& [place, event] : places) event.stream->give_event(event.native);
+  if (home->is_orphaned()) return;
+  const auto& cu = home->cu();
+  const relaxed_capture relaxed;
+  if (is_capturing) (void)cu.cuStreamEndCapture(streams.front()->native, &made);  // a body failed
+  if (runnable != nullptr) (void)cu.cuGraphExecDestroy(runnable);
+  if (made != nullptr) (void)cu.cuGraphDestroy(made);
+  give_events();
   for (stream_state* s : streams) home->give_capture_stream(*s);
+}
+
+void graph_state::give_events() noexcept {
+  for (const auto& [place, event] : places) event.stream->give_event(event.native);
+  places.clear();
 }
 
 }  // namespace detail
@@ -88,6 +92,7 @@ graph graph_maker::finish() {
   made_->is_capturing = false;
   home.expect("cuStreamEndCapture",
               home.cu().cuStreamEndCapture(made_->streams.front()->native, &made_->made));
+  made_->give_events();
   home.expect("cuGraphInstantiate", home.cu().cuGraphInstantiateWithFlags(&made_->runnable, made_->made, 0));
   return graph(std::exchange(made_, nullptr));
 }

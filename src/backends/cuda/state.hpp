@@ -155,6 +155,7 @@ struct graph_state {
     CUevent native;
   };
   std::unordered_map<std::size_t, event_of> places;  // while it is made
+  void give_events() noexcept;
   bool is_capturing = false;
   CUgraph made = nullptr;
   CUgraphExec runnable = nullptr;
