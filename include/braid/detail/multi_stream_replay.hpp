@@ -241,7 +241,6 @@ struct multi_stream<B, T>::replay_locks {
     has_reads = false;
   }
 
- private:
   bool take(std::size_t i, bool may_wait) {
     const binding& b = plan.resources[i];
     return self.locks_.lock_for_replay(self.pool_.lane(plan.parts.front().lane), *b.state,
