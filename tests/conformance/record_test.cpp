@@ -426,8 +426,8 @@ BACKEND_TEST(record, all_fixtures, replays_and_submits_that_read_and_write_the_s
   for (std::size_t i = 0; i < 4; ++i) {
     recordings.push_back(rt.record(
         [&] {
-          TypeParam::add(rt, all[i], all[(i + 1) % 4], stream_id{i});
-          TypeParam::add(rt, all[i], all[(i + 2) % 4], stream_id{i + 1});
+          TypeParam::assign(rt, all[i], all[(i + 1) % 4], stream_id{i});
+          TypeParam::assign(rt, all[i], all[(i + 2) % 4], stream_id{i + 1});
         },
         {.graph = i % 2 == 0}));
   }
@@ -438,7 +438,7 @@ BACKEND_TEST(record, all_fixtures, replays_and_submits_that_read_and_write_the_s
         recordings[(t + i) % 4].replay();
       } else {
         const std::size_t to = (i + t) % 4;
-        TypeParam::add(rt, all[to], all[(to + 1 + i % 3) % 4], stream_id{(i * 3 + t) % 8});
+        TypeParam::assign(rt, all[to], all[(to + 1 + i % 3) % 4], stream_id{(i * 3 + t) % 8});
         if (i % 7 == 0) TypeParam::fill(rt, all[to].slice(0, 4), 1, stream_id{t});
       }
     }
