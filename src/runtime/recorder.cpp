@@ -253,6 +253,14 @@ void recorded_ops::finish(recorder& analysis) {
   for (auto& part : parts) part.back().is_last = true;
 }
 
+void find_bindings(std::vector<stream_wait>& waits, std::span<const binding> bound) noexcept {
+  for (stream_wait& w : waits) {
+    const auto found =
+        std::find_if(bound.begin(), bound.end(), [&](const binding& b) { return b.state->id == w.resource; });
+    w.binding = static_cast<std::size_t>(found - bound.begin());
+  }
+}
+
 replay_plan recorded_ops::as_one_command() const {
   std::vector<bool> is_named(parts.size());
   for (const described& each : sequence) is_named[each.at.part] = is_named[each.at.part] || each.is_named;

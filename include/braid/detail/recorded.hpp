@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "braid/alignment.hpp"
 #include "braid/detail/buffer_core.hpp"
 #include "braid/detail/recorder.hpp"
 #include "braid/detail/recording_session.hpp"
@@ -30,6 +31,9 @@ struct recorded_op {
   recorded_waits once;
   recorded_waits again;
 };
+
+/// Each wait's binding becomes the one of `bound` with its resource; one past the end if there is none.
+void find_bindings(std::vector<stream_wait>& waits, std::span<const binding> bound) noexcept;
 
 /// The ops of a recording.
 struct recorded_ops {

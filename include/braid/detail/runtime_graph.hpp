@@ -25,6 +25,15 @@ struct replayed_call {
   }
 };
 
+/// Throws where a submit to one of the streams would.
+template <class Engine>
+void admit_parts(Engine& engine, const replay_plan& plan) {
+  for ([[maybe_unused]] const auto& part : plan.parts) {
+    if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); })
+      engine.backend().admit(engine.stream_of(part.lane));
+  }
+}
+
 /// The arguments of all ops of a recording, as those of one.
 struct held_together {
   std::vector<touched> all;
@@ -46,9 +55,11 @@ class graph_replay<B> {
   /// Null if the ops cannot be captured.
   static std::shared_ptr<graph_replay> of(basic_runtime& home, const std::shared_ptr<recorded_ops>& ops) {
     const auto is_adopted = [&](const auto& part) { return home.is_adopted(part.lane); };
-    if (!home.engine_->backend().wants_graphs() || ops->sequence.empty() ||
-        std::any_of(ops->plan.parts.begin(), ops->plan.parts.end(), is_adopted))
+    if (!home.engine_->backend().wants_graphs() || ops->sequence.empty()) return nullptr;
+    if (std::any_of(ops->plan.parts.begin(), ops->plan.parts.end(), is_adopted)) {
+      tell(home, "an op is on a stream that was adopted, whose order is the program's");
       return nullptr;
+    }
     try {
       auto made = std::make_shared<graph_replay>(ops);
       made->capture(home);
@@ -124,10 +135,7 @@ class graph_replay<B> {
   void give(basic_runtime& home, std::uint64_t n) {
     auto& engine = *home.engine_;
     const auto& leader = plan_.parts[plan_.leader];
-    for (const auto& part : plan_.parts) {
-      if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); })
-        engine.backend().admit(engine.stream_of(part.lane));
-    }
+    admit_parts(engine, plan_);
     const std::uint64_t order = ops_->order_before();
     const std::int64_t submitted = home.is_traced() ? trace_now() : 0;
     engine.replay(plan_, 1, [&](std::span<const std::uint64_t> before) {
@@ -153,11 +161,7 @@ class graph_replay<B> {
     const auto& bound = plan_.resources;
     try {
       std::vector<stream_wait> waits = home.engine_->waits_of(leader.lane).waits;
-      for (stream_wait& w : waits) {
-        const auto found = std::find_if(bound.begin(), bound.end(),
-                                        [&](const binding& b) { return b.state->id == w.resource; });
-        w.binding = static_cast<std::size_t>(found - bound.begin());
-      }
+      find_bindings(waits, bound);
       trace_op(
           {home.trace_number(), leader.lane, leader.id, cursor, frame_->label().name(), submitted, false},
           bound, waits, &basic_runtime::lane_in, home.engine_.get());

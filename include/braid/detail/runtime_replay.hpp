@@ -109,11 +109,7 @@ template <runtime_backend B>
 void basic_runtime<B>::sequence::give(basic_runtime& home, std::uint64_t times) {
   engine_type& engine = *home.engine_;
   const detail::replay_plan& plan = made->plan;
-  for (const auto& part : plan.parts) {
-    if constexpr (requires { engine.backend().admit(engine.stream_of(part.lane)); }) {
-      engine.backend().admit(engine.stream_of(part.lane));
-    }
-  }
+  detail::admit_parts(engine, plan);
   const std::uint64_t order = made->order_before();
   const auto stream_of = [&](std::size_t part) ->
       typename B::stream& { return engine.stream_of(plan.parts[part].lane); };
@@ -265,11 +261,7 @@ void basic_runtime<B>::sequence::trace(basic_runtime& home, const detail::record
     if (is_first && each.at.index == 1) {
       // Of all ops of the part; told as this one's, and with its binding if it has the resource.
       waits = home.engine_->waits_of(part.lane).waits;
-      for (stream_wait& w : waits) {
-        const auto found = std::find_if(bound.begin(), bound.end(),
-                                        [&](const binding& b) { return b.state->id == w.resource; });
-        w.binding = static_cast<std::size_t>(found - bound.begin());
-      }
+      detail::find_bindings(waits, bound);
     }
     for (const auto& w : ops.waits_of(each, is_first)) {
       const std::uint64_t on = cursor_of(w.on);
