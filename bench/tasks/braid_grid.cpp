@@ -10,11 +10,17 @@ namespace braid::bench {
 
 namespace {
 
-/// A grid: a buffer for each cell, and a stream for each worker, which gets a block of columns.
+/// Cores of a larger machine are of unequal speed at times: with two streams for each, the faster ones take
+/// more.
+unsigned streams_for(unsigned workers) {
+  return workers > 2 ? 2 * workers : workers;
+}
+
+/// A grid: a buffer for each cell, and a stream or two for each worker; each gets a block of columns.
 class braid_grid {
  public:
   braid_grid(cpu::runtime& rt, const grid& g)
-      : rt_(rt), grid_(g), streams_(std::min(rt.backend().workers(), g.width())) {
+      : rt_(rt), grid_(g), streams_(std::min(streams_for(rt.backend().workers()), g.width())) {
     for (unsigned t = 0; t < g.stored_rows(); ++t)
       for (unsigned x = 0; x < g.width(); ++x)
         cells_.push_back(rt_.adopt(std::span<grid_cell>(&g.cell(t, x), 1), "cell"));

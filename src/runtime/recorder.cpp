@@ -1,6 +1,7 @@
 #include "braid/detail/recorder.hpp"
 
 #include <algorithm>
+#include <memory_resource>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -43,11 +44,14 @@ bool overwrites(access kind) noexcept {
 struct recorder::state {
   /// What the sequence did to one resource so far.
   struct seen {
-    resource shadow;
+    seen(const resource_state& of, std::pmr::memory_resource* from)
+        : shadow(of.size, of.name), overwritten(from), first(from), last(from) {}
+
+    resource_state shadow;
     bool changed = false;
-    std::vector<byte_range> overwritten;
-    std::vector<replay_plan::use> first;
-    std::vector<replay_plan::use> last;
+    std::pmr::vector<byte_range> overwritten;
+    std::pmr::vector<replay_plan::use> first;
+    std::pmr::vector<replay_plan::use> last;
 
     void note(recorded_place at, const binding& b);
     void note_first(const replay_plan::use& made);
@@ -65,7 +69,7 @@ struct recorder::state {
     given.reserve(few_ops);
     shadows.reserve(4 * few_ops);
     ids.reserve(4 * few_ops);
-    resources.reserve(few_ops);
+    resources.reserve(2 * few_ops);
   }
 
   std::uint32_t part_of(lane_id lane, stream_id id) {
@@ -76,7 +80,8 @@ struct recorder::state {
     return static_cast<std::uint32_t>(parts.size() - 1);
   }
 
-  std::unordered_map<resource_state*, seen> resources;
+  std::pmr::monotonic_buffer_resource memory{std::size_t{16} * 1024};
+  std::pmr::unordered_map<resource_state*, seen> resources{&memory};
   struct given_op {
     std::uint32_t part;
     std::uint32_t bindings;
@@ -103,15 +108,8 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
   const std::size_t first_wait = waits.size();
   s.touched.clear();
   for (const binding& b : bound) {
-    state::seen& of = s.resources[b.state];
-    if (!of.shadow) {
-      of.shadow = resource::memory(b.state->size, b.state->name);
-      of.first.reserve(4);
-      of.last.reserve(4);
-    }
-    binding shadow(of.shadow, b.kind, b.range, b.tag);
-    shadow.whole = b.whole;
-    s.shadows.push_back(shadow);
+    state::seen& of = s.resources.try_emplace(b.state, *b.state, &s.memory).first->second;
+    s.shadows.push_back({&of.shadow, b.kind, b.range, b.whole, b.tag});
     s.ids.push_back(b.state->id);
     s.touched.push_back(&of);
   }
@@ -214,11 +212,9 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
   }
   for (std::uint32_t a = 0; a < order.size(); ++a) {
     // Before the sequence is given once more: what is known after the first is known after each.
-    for (std::uint32_t b = 0; b < order.size(); ++b) {
-      const std::uint64_t known = s.engine.last_synced(stream_id{a}, stream_id{b});
-      if (a != b && known != 0)
-        plan.learned.push_back({numbers[a], {numbers[b], static_cast<std::int64_t>(known)}});
-    }
+    s.engine.each_synced(stream_id{a}, [&](stream_id origin, std::uint64_t known) {
+      plan.learned.push_back({numbers[a], {numbers[origin.value], static_cast<std::int64_t>(known)}});
+    });
   }
   const binding* bound = s.shadows.data();
   for (const state::given_op& op : s.given) {

@@ -1,5 +1,6 @@
 #include "braid/detail/recording_session.hpp"
 
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 
@@ -13,10 +14,14 @@ struct recording_session::state {
     made->sequence.reserve(few_ops);
     made->waits.reserve(few_ops);
     made->buffers.reserve(few_ops);
+    made->memory = memory;
+    buffers.reserve(2 * few_ops);
   }
 
   recorder analysis;
   std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
+  std::shared_ptr<std::pmr::monotonic_buffer_resource> memory =
+      std::make_shared<std::pmr::monotonic_buffer_resource>(std::size_t{16} * 1024);
   struct tracked {
     std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well; null: all
     recorded_place last_write;
@@ -58,7 +63,7 @@ std::optional<stream_id> recording_session::behind(std::span<buffer_core* const>
 }
 
 recorded_place recording_session::add(stream_id id, lane_id lane, std::span<const binding> bound,
-                                      bool is_named, std::unique_ptr<recorded_frame> frame) {
+                                      bool is_named, recorded_frame_ptr frame) {
   recorded_ops& made = *state_->made;
   const auto first_wait = static_cast<std::uint32_t>(made.waits.size());
   const recorded_place at = state_->analysis.add(lane, id, bound, made.waits);
@@ -76,6 +81,10 @@ void recording_session::note(buffer_core& core, byte_range range, access kind, r
   if (of.written == nullptr) return;
   of.written->note_written(range);
   state_->made->written.emplace_back(&core, range);
+}
+
+void* recording_session::room(std::size_t size, std::size_t alignment) {
+  return state_->memory->allocate(size, alignment);
 }
 
 std::shared_ptr<recorded_ops> recording_session::finish() {

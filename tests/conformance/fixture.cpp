@@ -4,9 +4,7 @@ namespace braid {
 
 template class multi_stream<sim::backend>;
 template class multi_stream<sim::point_mode_backend>;
-template class multi_stream<cpu::backend>;
 template class basic_runtime<sim::backend>;
 template class basic_runtime<sim::point_mode_backend>;
-template class basic_runtime<cpu::backend>;
 
 }  // namespace braid

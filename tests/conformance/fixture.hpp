@@ -30,10 +30,8 @@ namespace braid {
 // Compiled once, in fixture.cpp.
 extern template class multi_stream<sim::backend>;
 extern template class multi_stream<sim::point_mode_backend>;
-extern template class multi_stream<cpu::backend>;
 extern template class basic_runtime<sim::backend>;
 extern template class basic_runtime<sim::point_mode_backend>;
-extern template class basic_runtime<cpu::backend>;
 
 }  // namespace braid
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -332,6 +333,79 @@ TEST_P(cpu_backend, a_submitter_far_ahead_of_the_workers_is_held_back_and_loses_
   }
   on.wait_all();
   EXPECT_EQ(ran, 100'000U);
+}
+
+TEST_P(cpu_backend, the_memory_of_ops_that_wait_is_bounded) {
+  constexpr std::uint64_t far = 1'000'000;
+  held_op first(on, {1}, {});
+  std::atomic<std::uint64_t> given{0};
+  std::atomic<bool> is_enough{false};
+  std::thread feeder([&] {
+    const detail::lane_id lane = on.lane_of({1});
+    for (; given < far && !is_enough; ++given) {
+      on.backend().admit(on.stream_of(lane));
+      launch(on, {1}, {}, [] {});
+    }
+  });
+  for (std::uint64_t last = far; given != last && given < far;) {
+    last = given;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  EXPECT_LT(given, far);
+  is_enough = true;
+  first.let_go();
+  feeder.join();
+  on.wait_all();
+}
+
+TEST(cpu, a_long_replay_does_not_hold_its_submitter_back) {
+  cpu::runtime rt({.workers = 2});
+  auto x = rt.make_buffer<std::uint64_t>(1, "x");
+  std::atomic<bool> is_open{false};
+  rt.submit("gate", write(x), [&](std::span<std::uint64_t> own) {
+    is_open.wait(false);
+    own[0] = 0;
+  });
+  const recording adds =
+      rt.record([&] { rt.submit("add", read_write(x), [](std::span<std::uint64_t> own) { ++own[0]; }); });
+  std::atomic<bool> is_given{false};
+  std::thread submitter([&] {
+    adds.replay(1'000'000);
+    rt.submit("add", read_write(x), [](std::span<std::uint64_t> own) { ++own[0]; });
+    is_given = true;
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!is_given && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(is_given);
+  is_open = true;
+  is_open.notify_all();
+  submitter.join();
+  EXPECT_EQ(rt.read(x).get()[0], 1'000'001U);
+}
+
+TEST_P(cpu_backend, a_stream_that_never_runs_out_leaves_others_their_turn) {
+  std::atomic<bool> has_other_run{false};
+  std::atomic<std::uint64_t> ran{0};
+  bool was_in_time = false;
+  std::thread feeder([&] {
+    const detail::lane_id lane = on.lane_of({1});
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!was_in_time && std::chrono::steady_clock::now() < end) {
+      for (int i = 0; i < 100; ++i) {
+        on.backend().admit(on.stream_of(lane));
+        launch(on, {1}, {}, [&ran] {
+          for (int look = 0; look < 100; ++look) detail::relax();  // longer than a launch takes
+          ++ran;
+        });
+      }
+      was_in_time = has_other_run.load();
+    }
+  });
+  while (ran.load() < 2'000) std::this_thread::yield();
+  launch(on, {2}, {}, [&has_other_run] { has_other_run = true; });
+  feeder.join();
+  on.wait_all();
+  EXPECT_TRUE(was_in_time);
 }
 
 TEST_P(cpu_backend, bodies_of_all_sizes_cross_the_ends_of_chunks) {

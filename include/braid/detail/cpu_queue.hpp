@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "braid/detail/cpu_ready.hpp"
 #include "braid/detail/lock.hpp"
 #include "braid/detail/recorded.hpp"
 
@@ -66,6 +67,10 @@ struct cpu_part {
   std::uint64_t order;         // of this sequence's first op
   std::uint64_t sequence = 0;  // of so many that follow each other
   std::uint64_t last_sequence;
+  // How far two of the others were when they were last looked at: each look takes the line from who writes
+  // it.
+  std::uint64_t seen[2] = {0, 0};
+  std::uint32_t seen_of[2] = {0, 0};
 
   /// Of the next op.
   [[nodiscard]] const recorded_waits& waits() const noexcept {
@@ -78,32 +83,9 @@ struct cpu_chunk {
   std::size_t size;
 };
 
-/// Somebody who waits for a point: a parked stream, or a thread.
-struct cpu_waiter {
-  enum : std::uint32_t {
-    asleep,
-    over,
-    called
-  };  // of a thread: `called` when there is work that it could help with
-
-  std::uint64_t cursor = 0;
-  cpu_waiter* next = nullptr;
-  cpu_queue* stream = nullptr;  // null: a thread, which sleeps on `word`
-  std::atomic<std::uint32_t> word{asleep};
-  const std::atomic<std::uint32_t>* watched = nullptr;  // instead of a point: some word that will change
-  cpu_waiter* next_helper = nullptr;  // among the scheduler's helpers, under the ready list's lock
-  bool is_helper = false;
-};
-
-/// Where a worker that rests is called.
-struct alignas(64) cpu_worker {
-  enum : std::uint32_t { resting, asleep, called };
-  std::atomic<std::uint32_t> word{called};
-  cpu_worker* next = nullptr;  // that came to rest before it, under the ready list's lock
-};
-
 struct alignas(64) cpu_queue {
   static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::size_t most_chunks = 128;  // four megabytes of ops to run
   enum : std::uint32_t { idle, queued, running, parked };
 
   explicit cpu_queue(cpu_scheduler& by);
@@ -118,6 +100,10 @@ struct alignas(64) cpu_queue {
   std::vector<cpu_point> waits;
   cpu_chunk* tail_chunk = nullptr;
   cpu_scheduler& home;
+  std::uint64_t chunks_left = 0;
+  std::unique_ptr<std::uint64_t[]> last_of;  // the last op of each of the last most_chunks that were left
+  std::atomic<std::uint64_t> room_after{0};  // while this op is not over, all these chunks are in use,
+  std::atomic<std::uint64_t> half_after{0};  // and with this one half of them are not
   std::atomic<std::uint64_t> done_seen{0};  // a lower bound of `done` that costs no look at the runner's line
   std::atomic<std::uint64_t> submitted{0};
 
@@ -130,9 +116,9 @@ struct alignas(64) cpu_queue {
 
   // ---- Between them.
   alignas(64) std::atomic<std::uint32_t> state{idle};
-  cpu_queue* next = nullptr;  // in the ready list, under its lock
+  cpu_queue* next = nullptr;  // in a list of cpu_ready, under its lock
   cpu_queue* previous = nullptr;
-  bool listed = false;
+  std::atomic<cpu_ready_list*> listed_in{nullptr};
   bool has_many = false;  // when it was listed
 
   std::atomic<cpu_chunk*> spare{nullptr};
@@ -238,13 +224,13 @@ class cpu_scheduler {
   /// An idle stream was given something.
   void make_ready(cpu_queue& q) {
     std::uint32_t was = cpu_queue::idle;
-    if (q.state.compare_exchange_strong(was, cpu_queue::queued)) push(q);
+    if (q.state.compare_exchange_strong(was, cpu_queue::queued)) list(q);
   }
 
   /// Blocks until the point is complete; runs ready ops meanwhile. Not from inside an op.
   void wait(cpu_queue& q, std::uint64_t cursor);
-  /// Blocks until at most `left` ops of the stream are to be run; runs none itself.
-  void wait_until_short(cpu_queue& q, std::uint64_t left);
+  /// Blocks until the point is complete; runs nothing meanwhile.
+  static void wait_idly(cpu_queue& q, std::uint64_t cursor);
   /// Runs ready ops until `word` is not `old` any more, and sleeps where there are none. Who changes the
   /// word, with seq_cst, then calls notify().
   void help_while(const std::atomic<std::uint32_t>& word, std::uint32_t old);
@@ -273,12 +259,10 @@ class cpu_scheduler {
     cpu_scheduler& of;
   };
   void work(unsigned number);
+  /// Makes a queued stream ready.
+  void list(cpu_queue& q);
   bool rest(cpu_worker& self);
   void hesitate() const noexcept;
-  void push(cpu_queue& q);
-  void unlink(cpu_queue& q) noexcept;
-  cpu_queue* take(cpu_queue* preferred = nullptr);
-  void call_somebody() noexcept;
   template <class IsOver>
   cpu_queue* look_for_work(cpu_queue* preferred, IsOver is_over);
   template <class IsOver>
@@ -289,8 +273,8 @@ class cpu_scheduler {
   void run_timed(Op op);
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
-  [[nodiscard]] bool comes_soon(const cpu_point& on) const noexcept;
-  bool pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at);
+  [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on) const noexcept;
+  bool pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at);
   bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
                 bool& is_timed);
   bool park(cpu_queue& q, const cpu_point& on);
@@ -299,16 +283,8 @@ class cpu_scheduler {
   static bool add_waiter(cpu_queue& origin, cpu_waiter& w);
   static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
 
-  alignas(64) spin_lock ready_lock_;
-  cpu_queue* first_ready_ = nullptr;
-  cpu_queue* last_ready_ = nullptr;
-  cpu_waiter* helpers_ = nullptr;  // threads that sleep and could help
-  cpu_worker* resting_ = nullptr;  // workers without work, the last one first
-  std::atomic<std::uint32_t> ready_{0};
-  std::atomic<std::uint32_t> long_{0};                  // of these, with many ops to run
+  cpu_ready ready_;
   alignas(64) std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep
-  std::atomic<bool> is_wanted_{false};                  // a stream is ready, and nobody rested
-  std::atomic<bool> stop_{false};
   // Threads that look for a stream to run, and do not sleep.
   alignas(64) std::atomic<std::uint32_t> looking_{0};
 
@@ -316,7 +292,6 @@ class cpu_scheduler {
   std::mutex queues_mutex_;
   std::vector<std::unique_ptr<cpu_queue>> queues_;
   std::vector<unsigned> cpus_;
-  std::unique_ptr<cpu_worker[]> workers_;
   std::vector<std::thread> threads_;
 };
 

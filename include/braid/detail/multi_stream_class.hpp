@@ -114,6 +114,10 @@ class multi_stream final : private detail::gate_keeper {
   }
   /// Up to which op of `origin` the stream has waited, directly or through others; 0 for never.
   [[nodiscard]] std::uint64_t last_synced(stream_id stream, stream_id origin) const;
+  /// Calls `fn` with the first id of each other stream of this engine that it has waited for, and up to
+  /// where.
+  template <class F>
+  void each_synced(stream_id stream, F fn) const;
 
   /// Destroys the object after all work now on `after`, on a braid thread, within a millisecond or so. Never
   /// blocks. The destructor may submit and retire.

@@ -250,6 +250,16 @@ std::uint64_t multi_stream<B, T>::last_synced(stream_id stream, stream_id origin
 }
 
 template <event_stream_backend B, class T>
+template <class F>
+void multi_stream<B, T>::each_synced(stream_id stream, F fn) const {
+  slot_type* s = pool_.find(stream);
+  if (s == nullptr) return;
+  const locked lock(s->list_lock);
+  for (const detail::clock_entry& entry : s->now->entries())
+    if (!detail::is_foreign(entry.lane)) fn(pool_.lane(entry.lane).first_id, entry.cursor);
+}
+
+template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
   if (cursor == 0 || (!deterministic_ && s.is_complete(cursor))) return;
   if constexpr (detail::queries_points<B>) {

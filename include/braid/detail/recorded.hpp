@@ -48,8 +48,9 @@ struct recorded_ops {
     recorded_waits once;
     recorded_waits again;
     bool is_named = false;
-    std::unique_ptr<recorded_frame> frame;
+    recorded_frame_ptr frame;
   };
+  std::shared_ptr<void> memory;  // of the frames
   std::vector<described> sequence;
   std::vector<buffer_handle> buffers;                        // that the ops use
   std::vector<std::pair<buffer_core*, byte_range>> written;  // of the buffers

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "braid/detail/buffer_core.hpp"
@@ -31,6 +34,12 @@ class recorded_frame {
   [[nodiscard]] virtual std::vector<touched> touches() const = 0;
 };
 
+/// For what stands in memory of the recording.
+struct destroy_in_place {
+  void operator()(recorded_frame* frame) const noexcept { frame->~recorded_frame(); }
+};
+using recorded_frame_ptr = std::unique_ptr<recorded_frame, destroy_in_place>;
+
 /// What is being recorded on this thread.
 class recording_session {
  public:
@@ -47,13 +56,20 @@ class recording_session {
   [[nodiscard]] std::optional<stream_id> behind(std::span<buffer_core* const> used) const;
   [[nodiscard]] std::uint32_t next() noexcept { return rotation_++; }
   recorded_place add(stream_id id, lane_id lane, std::span<const binding> bound, bool is_named,
-                     std::unique_ptr<recorded_frame> frame);
+                     recorded_frame_ptr frame);
+  /// Makes an op in the recording's memory.
+  template <class Frame>
+  [[nodiscard]] recorded_frame_ptr make(typename Frame::frame&& from) {
+    return recorded_frame_ptr(new (room(sizeof(Frame), alignof(Frame))) Frame(std::move(from)));
+  }
   /// The op of this place does that.
   void note(buffer_core& core, byte_range range, access kind, recorded_place at);
   /// All ops are there.
   [[nodiscard]] std::shared_ptr<recorded_ops> finish();
 
  private:
+  [[nodiscard]] void* room(std::size_t size, std::size_t alignment);
+
   struct state;
   std::unique_ptr<state> state_;
   std::uint32_t rotation_;

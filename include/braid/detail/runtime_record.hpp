@@ -133,10 +133,10 @@ detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane
     held.template expect_usable<Body>(engine_->backend());
   }
   for (const binding& b : bound) engine_->own(b);
-  auto frame = std::make_unique<made_frame>(
-      typename made_frame::frame{this, detail::label_ref::of(text), detail::op_rank(lane, 0),
-                                 std::forward<Pack>(held), std::forward<Body>(body)});
-  return detail::inside_record::session->add(id, lane, bound, is_named, std::move(frame));
+  detail::recording_session& session = *detail::inside_record::session;
+  return session.add(id, lane, bound, is_named,
+                     session.make<made_frame>({this, detail::label_ref::of(text), detail::op_rank(lane, 0),
+                                               std::forward<Pack>(held), std::forward<Body>(body)}));
 }
 
 }  // namespace braid

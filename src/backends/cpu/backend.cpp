@@ -45,8 +45,9 @@ bool backend::is_complete(detail::cpu_queue& q, std::uint64_t cursor) {
 }
 
 void backend::wait_for_room(detail::cpu_queue& q) {
-  if (q.is_done(q.submitted.load(std::memory_order_acquire) - most_queued)) return;
-  scheduler_->wait_until_short(q, most_queued / 2);
+  // relaxed: bounds
+  if (q.is_done(q.room_after.load(std::memory_order_relaxed))) return;
+  detail::cpu_scheduler::wait_idly(q, q.half_after.load(std::memory_order_relaxed));
 }
 
 // Each failure is reported once, to the first who asks about its op or one behind it.

@@ -1,7 +1,3 @@
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <chrono>
 
 #include "braid/detail/cores.hpp"
@@ -19,14 +15,10 @@ constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;  // ns
 constexpr unsigned looks_before_parking = 64;
+constexpr unsigned looks_beside_others = 4;  // which the thread could run instead
 constexpr unsigned looks_before_leaving = 250;
 constexpr unsigned looks_before_sleep = 4'000;
 constexpr unsigned looks_of_a_waiting_thread = 2'000;
-
-long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value) {
-  return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), op | FUTEX_PRIVATE_FLAG, value,
-                 nullptr, nullptr, 0);
-}
 
 cpu_chunk* make_chunk(std::size_t size) {
   auto* c = static_cast<cpu_chunk*>(::operator new(size, std::align_val_t{64}));
@@ -62,6 +54,7 @@ void cpu_queue::add_chunk(std::size_t least) {
     free_chunk(made);
     made = nullptr;
   }
+  if (!last_of) last_of = std::make_unique<std::uint64_t[]>(most_chunks);
   if (made == nullptr) made = make_chunk(std::max(usual_chunk, least + 64));
   made->next = nullptr;
   tail_chunk->next = made;
@@ -69,73 +62,19 @@ void cpu_queue::add_chunk(std::size_t least) {
   tail_chunk = made;
   tail = begin_of(made);
   tail_end = reinterpret_cast<std::byte*>(made) + made->size;
+  const std::size_t at = chunks_left++ % most_chunks;
+  // relaxed: bounds; the ops that they name were committed
+  room_after.store(last_of[at], std::memory_order_relaxed);
+  last_of[at] = submitted.load(std::memory_order_relaxed);
+  half_after.store(last_of[(at + most_chunks / 2) % most_chunks], std::memory_order_relaxed);
 }
 
-// ---- The ready list.
-
-void cpu_scheduler::push(cpu_queue& q) {
-  ready_lock_.lock();
-  q.next = nullptr;
-  q.previous = last_ready_;
-  (last_ready_ != nullptr ? last_ready_->next : first_ready_) = &q;
-  last_ready_ = &q;
-  q.listed = true;
-  // relaxed, here and in unlink(): hints
+// Short ops had better gather, unless many are there already: see hesitate().
+void cpu_scheduler::list(cpu_queue& q) {
+  // relaxed: a hint
   q.has_many =
       q.submitted.load(std::memory_order_relaxed) - q.done.load(std::memory_order_relaxed) >= small_batch;
-  if (q.has_many) long_.store(long_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  ready_.store(ready_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  call_somebody();
-}
-
-// Under the ready list's lock, which it gives back. The worker that came to rest last, if one rests; else a
-// thread that waits and could help, and whoever stays with a stream that has nothing to run.
-void cpu_scheduler::call_somebody() noexcept {
-  const std::atomic<std::uint32_t>* asleep = nullptr;
-  if (cpu_worker* w = resting_) {
-    resting_ = w->next;
-    // release: pairs with the acquire in rest()
-    if (w->word.exchange(cpu_worker::called, std::memory_order_release) == cpu_worker::asleep)
-      asleep = &w->word;
-  } else {
-    if (helpers_ != nullptr) {
-      cpu_waiter* helper = std::exchange(helpers_, helpers_->next_helper);
-      helper->is_helper = false;
-      std::uint32_t was = cpu_waiter::asleep;
-      helper->word.compare_exchange_strong(was, cpu_waiter::called);
-      asleep = &helper->word;
-    }
-    // relaxed, here and below: a hint; the list's lock orders what it is about
-    if (!is_wanted_.load(std::memory_order_relaxed)) is_wanted_.store(true, std::memory_order_relaxed);
-  }
-  ready_lock_.unlock();
-  if (asleep != nullptr) futex(*asleep, FUTEX_WAKE, 1);  // the address alone is used: a waiter may be gone
-}
-
-void cpu_scheduler::unlink(cpu_queue& q) noexcept {
-  (q.previous != nullptr ? q.previous->next : first_ready_) = q.next;
-  (q.next != nullptr ? q.next->previous : last_ready_) = q.previous;
-  q.listed = false;
-  if (q.has_many) long_.store(long_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  ready_.store(ready_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-}
-
-cpu_queue* cpu_scheduler::take(cpu_queue* preferred) {
-  if (ready_.load(std::memory_order_relaxed) == 0) return nullptr;
-  ready_lock_.lock();
-  cpu_queue* q = preferred != nullptr && preferred->listed ? preferred : first_ready_;
-  if (q != nullptr) {
-    unlink(*q);
-    // relaxed: the list's lock orders it
-    q->state.store(cpu_queue::running, std::memory_order_relaxed);
-  }
-  if (first_ready_ != nullptr) {
-    call_somebody();
-  } else {
-    if (is_wanted_.load(std::memory_order_relaxed)) is_wanted_.store(false, std::memory_order_relaxed);
-    ready_lock_.unlock();
-  }
-  return q;
+  ready_.push(q, !q.has_many && grain() < short_op);
 }
 
 // ---- Running.
@@ -249,10 +188,10 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       const bool is_enough = (left & skipped_looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
-        if (is_enough || ready_.load(std::memory_order_relaxed) != 0) {
+        if (is_enough || ready_.has_any()) {
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
-            push(q);
+            list(q);
             return true;
           }
         }
@@ -262,7 +201,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
     if (more >= patient || (patient > 1 && stays(q, at))) continue;
     if (more != 0) {  // at the submitter's heels: let it get ahead
       q.state.store(cpu_queue::queued);
-      push(q);
+      list(q);
       return false;
     }
     q.state.store(cpu_queue::idle);
@@ -273,7 +212,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
     at = q.done.load(std::memory_order_relaxed);  // another thread may have held the stream in between
     if (until()) {
       q.state.store(cpu_queue::queued);
-      push(q);
+      list(q);
       return false;
     }
   }
@@ -287,7 +226,7 @@ bool cpu_scheduler::stays(const cpu_queue& q, std::uint64_t at) const noexcept {
   // Each look takes the cache line from the submitter, who writes to it with every op: not too often.
   for (unsigned look = 0, pause = 1; look < looks_before_leaving; ++look) {
     if (q.submitted.load(std::memory_order_relaxed) != at) return true;
-    if (is_wanted_.load(std::memory_order_relaxed) || stop_.load(std::memory_order_relaxed)) return false;
+    if (ready_.has_own() || ready_.is_stopped() || (look % 8 == 0 && ready_.has_any())) return false;
     for (unsigned i = 0; i < pause; ++i) relax();
     pause = std::min(pause + 1, 16U);
   }
@@ -313,26 +252,28 @@ void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
 bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
   const auto* points = std::launder(reinterpret_cast<const cpu_point*>(&r + 1));
   for (; q.next_wait < r.waits; ++q.next_wait) {
-    if (!comes_soon(points[q.next_wait]) && !park(q, points[q.next_wait])) return false;
+    if (comes_soon(points[q.next_wait]) < points[q.next_wait].cursor && !park(q, points[q.next_wait]))
+      return false;
   }
   return true;
 }
 
 // Looks for a while whether the point is complete. Not where nobody runs its stream: unless it is ready, and
 // a thread that looks for something to run is about to take it.
-bool cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
-  for (unsigned looks = looks_before_parking;;) {
-    if (on.origin->done.load(std::memory_order_acquire) >= on.cursor) return true;  // pairs with publish()
+std::uint64_t cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
+  for (unsigned looks = ready_.has_own() ? looks_beside_others : looks_before_parking;;) {
+    const std::uint64_t is = on.origin->done.load(std::memory_order_acquire);  // pairs with publish()
+    if (is >= on.cursor) return is;
     const std::uint32_t state = on.origin->state.load(std::memory_order_relaxed);
     const bool is_run = state == cpu_queue::running ||
                         (state == cpu_queue::queued && looking_.load(std::memory_order_relaxed) != 0);
-    if (--looks == 0 || !is_run) return false;
+    if (--looks == 0 || !is_run) return is;
     relax();
   }
 }
 
 // Likewise, for the next op of a part. `at`: the op that was run last.
-bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, const cpu_part& part, std::uint64_t at) {
+bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at) {
   const cpu_replay& replay = *part.of;
   const recorded_waits& waits = part.waits();
   for (; q.next_wait < waits.count; ++q.next_wait) {
@@ -340,7 +281,13 @@ bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, const cpu_part& part, std:
     const cpu_point& begin = replay.parts[on.part];
     const cpu_point point{begin.origin, begin.cursor + part.sequence * replay.ops->parts[on.part].size() +
                                             static_cast<std::uint64_t>(on.index)};
-    if (comes_soon(point)) continue;
+    std::uint64_t& seen = part.seen[on.part % 2];
+    std::uint32_t& seen_of = part.seen_of[on.part % 2];
+    if (seen_of == on.part && seen >= point.cursor) continue;
+    const std::uint64_t is = comes_soon(point);
+    seen_of = on.part;
+    seen = is;
+    if (is >= point.cursor) continue;
     publish(q, at);  // what was not told, or only soon
     if (!park(q, point)) return false;
   }
@@ -396,13 +343,13 @@ void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
     cpu_waiter& w = *std::exchange(woken, woken->next);
     if (w.stream != nullptr) {
       w.stream->state.store(cpu_queue::queued, std::memory_order_relaxed);  // the list's lock orders it
-      w.stream->home.push(*w.stream);
+      w.stream->home.list(*w.stream);
     } else {
       // After the store the thread may be gone with its waiter; the address alone is used then.
       const std::atomic<std::uint32_t>& word = w.word;
       w.word.store(cpu_waiter::over,
                    std::memory_order_release);  // pairs with the acquires of the waiting thread
-      futex(word, FUTEX_WAKE, 1);
+      cpu_ready::wake(word);
     }
   }
 }
@@ -410,7 +357,7 @@ void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
 // ---- The threads.
 
 cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus)
-    : cpus_(std::move(cpus)), workers_(std::make_unique<cpu_worker[]>(std::max(1U, threads))) {
+    : ready_(std::max(1U, threads)), cpus_(std::move(cpus)) {
   threads_.reserve(std::max(1U, threads));
   for (unsigned i = 0; i < std::max(1U, threads); ++i) {
     threads_.emplace_back([this, i] { work(i); });
@@ -418,13 +365,7 @@ cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus)
 }
 
 cpu_scheduler::~cpu_scheduler() {
-  stop_.store(true);
-  ready_lock_.lock();
-  while (resting_ != nullptr) {
-    call_somebody();
-    ready_lock_.lock();
-  }
-  ready_lock_.unlock();
+  ready_.stop();
   for (std::thread& t : threads_) t.join();
 }
 
@@ -435,16 +376,21 @@ cpu_queue& cpu_scheduler::add_queue() {
 
 void cpu_scheduler::work(unsigned number) {
   if (!cpus_.empty()) pin_this_thread(cpus_[number % cpus_.size()]);
+  ready_.enter(number);
+  cpu_worker& self = ready_.worker(number);
   bool has_backlog = false;  // the last stream was left with work: the submitter is far ahead
   bool was_called = false;
   for (;;) {
-    const bool is_due = was_called || ready_.load(std::memory_order_relaxed) != 0;
-    const bool is_long = has_backlog || long_.load(std::memory_order_relaxed) != 0;
-    if (!is_long && is_due && grain() < short_op) hesitate();
+    if (!has_backlog && self.given == nullptr && grain() < short_op && (was_called || ready_.has_any()) &&
+        !ready_.has_long()) {
+      hesitate();
+    }
     was_called = false;
-    if (cpu_queue* q = take()) {
+    cpu_queue* q = std::exchange(self.given, nullptr);
+    if (q == nullptr) q = ready_.take();
+    if (q != nullptr) {
       has_backlog = run(*q, small_batch, [] { return false; });
-    } else if (!rest(workers_[number])) {
+    } else if (!rest(self)) {
       return;
     } else {
       has_backlog = false;
@@ -465,17 +411,9 @@ void cpu_scheduler::hesitate() const noexcept {
 
 // Until it is called; looks for a while at a word of its own, then sleeps. False: it is over.
 bool cpu_scheduler::rest(cpu_worker& self) {
-  ready_lock_.lock();
-  const bool is_over = stop_.load(std::memory_order_relaxed);  // set before the lock was taken to call all
-  if (first_ready_ != nullptr || is_over) {
-    ready_lock_.unlock();
-    return !is_over || ready_.load(std::memory_order_relaxed) != 0;
-  }
-  self.word.store(cpu_worker::resting, std::memory_order_relaxed);  // seen under the lock
-  self.next = std::exchange(resting_, &self);
-  ready_lock_.unlock();
+  if (!ready_.rest(self)) return false;
   const auto is_called = [&] {
-    return self.word.load(std::memory_order_acquire) == cpu_worker::called;  // pairs with call_somebody()
+    return self.word.load(std::memory_order_acquire) == cpu_worker::called;  // pairs with who calls
   };
   {
     const looker counted(*this);
@@ -487,7 +425,7 @@ bool cpu_scheduler::rest(cpu_worker& self) {
   }
   std::uint32_t was = cpu_worker::resting;
   if (self.word.compare_exchange_strong(was, cpu_worker::asleep)) {
-    while (!is_called()) futex(self.word, FUTEX_WAIT, cpu_worker::asleep);
+    while (!is_called()) cpu_ready::sleep(self.word, cpu_worker::asleep);
   }
   return true;
 }
@@ -514,52 +452,34 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
 // A stream to run, for which a thread that waits looks for a while. Null: there is none, or it is over.
 template <class IsOver>
 cpu_queue* cpu_scheduler::look_for_work(cpu_queue* preferred, IsOver is_over) {
-  if (cpu_queue* found = take(preferred)) return found;
+  if (cpu_queue* found = ready_.take(preferred)) return found;
   const looker counted(*this);
   for (unsigned look = 0; look < looks_of_a_waiting_thread && !is_over(); ++look) {
     relax();
-    if (cpu_queue* found = take(preferred)) return found;
+    if (cpu_queue* found = ready_.take(preferred)) return found;
   }
   return nullptr;
 }
 
-// Sleeps until it is over. Called because there is work, it helps, and sleeps again.
+// Sleeps until it is over. Called because there is work, it helps, and sleeps again. What it was called for
+// may be gone by then, because another thread that takes turns with several streams was quicker: it looks for
+// a while, which that thread sees.
 template <class IsOver>
 void cpu_scheduler::sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over) {
   while (!is_over()) {
-    if (cpu_queue* ready = take(preferred)) {
-      run(*ready, 1, is_over);
-      continue;
+    if (ready_.offer_help(w, is_over)) {
+      while (w.word.load(std::memory_order_acquire) ==
+             cpu_waiter::asleep)  // pairs with who calls or wakes it
+        cpu_ready::sleep(w.word, cpu_waiter::asleep);
+      ready_.withdraw_help(w);
+      std::uint32_t called = cpu_waiter::called;
+      w.word.compare_exchange_strong(called, cpu_waiter::asleep);
     }
-    ready_lock_.lock();
-    const bool may_sleep = first_ready_ == nullptr && !is_over();
-    if (may_sleep) {
-      w.is_helper = true;
-      w.next_helper = std::exchange(helpers_, &w);
-    }
-    ready_lock_.unlock();
-    if (!may_sleep) continue;
-    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)  // pairs with who calls or wakes it
-      futex(w.word, FUTEX_WAIT, cpu_waiter::asleep);
-    ready_lock_.lock();
-    for (cpu_waiter** link = &helpers_; w.is_helper && *link != nullptr;) {
-      if (*link != &w) {
-        link = &(*link)->next_helper;
-        continue;
-      }
-      *link = w.next_helper;
-      w.is_helper = false;
-    }
-    ready_lock_.unlock();
-    std::uint32_t called = cpu_waiter::called;
-    w.word.compare_exchange_strong(called, cpu_waiter::asleep);
+    if (cpu_queue* ready = look_for_work(preferred, is_over)) run(*ready, 1, is_over);
   }
 }
 
-void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
-  const std::uint64_t submitted = q.submitted.load(std::memory_order_acquire);
-  if (submitted <= left) return;
-  const std::uint64_t cursor = submitted - left;
+void cpu_scheduler::wait_idly(cpu_queue& q, std::uint64_t cursor) {
   backoff pause;
   for (unsigned looks = 0; !q.is_done(cursor); ++looks) {
     if (looks < 400) {
@@ -570,7 +490,7 @@ void cpu_scheduler::wait_until_short(cpu_queue& q, std::uint64_t left) {
     w.cursor = cursor;
     if (!add_waiter(q, w)) break;
     while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)  // pairs with wake_waiters()
-      futex(w.word, FUTEX_WAIT, cpu_waiter::asleep);
+      cpu_ready::sleep(w.word, cpu_waiter::asleep);
   }
 }
 
@@ -590,19 +510,7 @@ void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint
 }
 
 void cpu_scheduler::notify(const std::atomic<std::uint32_t>& word) noexcept {
-  if (watchers_.load() == 0) return;
-  const std::lock_guard<spin_lock> lock(ready_lock_);
-  for (cpu_waiter** link = &helpers_; *link != nullptr;) {
-    cpu_waiter& w = **link;
-    if (w.watched != &word) {
-      link = &w.next_helper;
-      continue;
-    }
-    *link = w.next_helper;
-    w.is_helper = false;
-    w.word.store(cpu_waiter::called, std::memory_order_release);  // pairs with the sleeper's acquire
-    futex(w.word, FUTEX_WAKE, 1);                                 // it comes for the lock before it goes
-  }
+  if (watchers_.load() != 0) ready_.notify(word);
 }
 
 }  // namespace braid::detail
