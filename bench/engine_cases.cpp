@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <random>
 #include <thread>

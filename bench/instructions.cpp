@@ -1,5 +1,7 @@
 #include "instructions.hpp"
 
+#include <functional>
+
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <barrier>
+#include <deque>
+#include <functional>
+#include <map>
 #include <random>
 #include <stdexcept>
 

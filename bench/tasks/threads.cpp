@@ -2,6 +2,7 @@
 // divided in blocks, and each thread runs its block row by row. A counter in each cell, on the line of the
 // data itself, tells up to which step it is written; a task spins on the cells of others that it comes after.
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 

@@ -2,6 +2,7 @@
 // op reads its strip with one row more on each side, and writes its strip of the other buffer. Which strips may run at
 // the same time follows from the slices.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
-#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "braid/detail/callback.hpp"
 #include "braid/detail/lock.hpp"
 #include "braid/detail/retired.hpp"
 #include "braid/detail/runtime_base.hpp"
@@ -96,7 +96,7 @@ class future_state_base {
 
   /// What makes the state ready when the op is over, where the op itself does not: called once, by whoever
   /// comes first. Set before anybody else knows the state.
-  void finish_with(std::function<void()> f) noexcept {
+  void finish_with(callback<void()> f) noexcept {
     finisher_ = std::move(f);
     is_finished_.store(false, std::memory_order_release);  // pairs with finish()
   }
@@ -163,7 +163,7 @@ class future_state_base {
   failure_ptr failure_;
   std::atomic<std::uint32_t> word_{pending};
   std::atomic<bool> is_finished_{true};
-  std::function<void()> finisher_;
+  callback<void()> finisher_;
   runtime_link runtime_;
   op_point op_;
   spin_lock lock_;

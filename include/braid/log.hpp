@@ -3,10 +3,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include "braid/detail/callback.hpp"
 
 // Logs by area, each with a level of its own. A disabled area costs the caller one predictable branch: no
 // text is made unless is_enabled() said yes.
@@ -27,7 +28,7 @@ const char* to_string(log_level level) noexcept;
 
 class logger {
  public:
-  using sink = std::function<void(log_area, log_level, std::string_view)>;
+  using sink = detail::callback<void(log_area, log_level, std::string_view)>;
 
   /// Everything disabled.
   logger();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "braid/detail/aligner.hpp"
@@ -38,5 +39,19 @@ void detail::log_wait(logger& log, stream_id waiting, std::uint64_t cursor, cons
                       wait.reached, to_string(wait.why), resource);
   log.write(log_area::streaming, log_level::full, text);
 }
+
+namespace detail {
+
+void sort(std::vector<need>& needs) noexcept {
+  std::sort(needs.begin(), needs.end(), comes_before);
+}
+
+void sort(std::span<resource_use> uses) noexcept {
+  std::sort(uses.begin(), uses.end(), [](const resource_use& x, const resource_use& y) {
+    return x.state != y.state ? x.state < y.state : x.binding < y.binding;
+  });
+}
+
+}  // namespace detail
 
 }  // namespace braid

@@ -82,8 +82,13 @@ void history::segment::add(access kind, std::uint64_t cursor, stamp* by, lane_id
   uncovered = true;  // neither did it wait for the others, nor they for it
 }
 
-bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
-                             const std::function<void(segment&)>& change) {
+const history::segment* history::first_behind(std::uint64_t at) const noexcept {
+  const segment* const begin = many_->data();
+  return std::partition_point(begin, begin + many_->size(), [&](const segment& s) { return s.end <= at; });
+}
+
+template <class Change>
+bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins, const Change& change) {
   if (begin >= end) return false;
   if (!many_) {
     many_ = std::make_unique<std::vector<segment>>();
@@ -109,6 +114,17 @@ bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
     many_.reset();
   }
   return too_many;
+}
+
+bool history::apply_to_part(access kind, std::uint32_t tag, byte_range range, std::uint64_t cursor, stamp* by,
+                            lane_id lane) {
+  return apply_to_range(range.offset, range.end(), kind == access::write || kind == access::read_write,
+                        [&](segment& s) { s.apply(kind, tag, cursor, by, lane); });
+}
+
+bool history::add(access kind, std::uint64_t begin, std::uint64_t end, std::uint64_t cursor, stamp* by,
+                  lane_id lane) {
+  return apply_to_range(begin, end, false, [&](segment& s) { s.add(kind, cursor, by, lane); });
 }
 
 void history::coarsen() {

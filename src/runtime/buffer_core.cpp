@@ -1,6 +1,7 @@
 #include "braid/detail/buffer_core.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace braid::detail {
 
@@ -46,6 +47,28 @@ void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t
   throw usage_error(misuse::range_outside, "slice(" + std::to_string(first) + ", " + std::to_string(count) +
                                                ") is outside '" + core->name + "', which has " +
                                                std::to_string(size) + " elements");
+}
+
+struct adopted_ranges::ranges {
+  std::map<const std::byte*, std::uint64_t> by_begin;
+};
+
+adopted_ranges::adopted_ranges() : ranges_(std::make_unique<ranges>()) {}
+adopted_ranges::~adopted_ranges() = default;
+
+void adopted_ranges::add(const std::byte* begin, std::uint64_t bytes, std::string_view name) {
+  auto& all = ranges_->by_begin;
+  auto after = all.upper_bound(begin);
+  if (after != all.end() && after->first < begin + bytes) throw_overlapping(name);
+  if (after != all.begin()) {
+    --after;
+    if (after->first == begin || after->first + after->second > begin) throw_overlapping(name);
+  }
+  all.emplace(begin, bytes);
+}
+
+void adopted_ranges::remove(const std::byte* begin) noexcept {
+  ranges_->by_begin.erase(begin);
 }
 
 }  // namespace braid::detail

@@ -3,6 +3,9 @@
 #include "braid/detail/trace_hooks.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
 
 #include "braid/detail/block.hpp"
 
@@ -10,7 +13,7 @@ namespace braid::detail {
 
 void runtime_base::enter_traces(std::string backend, std::uint32_t workers, std::uint32_t streams,
                                 std::uint32_t width, const char* placement,
-                                std::function<std::uint64_t()> live_bytes) {
+                                callback<std::uint64_t()> live_bytes) {
   trace_number_ = trace_add_runtime({.backend = std::move(backend),
                                      .workers = workers,
                                      .streams = streams,
@@ -40,6 +43,12 @@ void failure::report() const noexcept {
     // without memory there is no saying it
   }
 }
+
+struct runtime_base::op_lists {
+  std::set<op_point> to_cancel;
+  std::map<op_point, failure_ptr> recent;  // of the last ops that failed
+  std::deque<op_point> oldest;             // the same ops, in the order of their failure
+};
 
 struct runtime_base::poison final : attachment {
   // Of a failure that nobody was told of, the last part that goes tells the log.
@@ -103,7 +112,9 @@ struct runtime_base::poison final : attachment {
 };
 
 runtime_base::runtime_base(std::shared_ptr<logger> log)
-    : log_(std::move(log)), attention_(std::make_shared<std::atomic<std::uint32_t>>(0)) {}
+    : log_(std::move(log)),
+      attention_(std::make_shared<std::atomic<std::uint32_t>>(0)),
+      lists_(std::make_unique<op_lists>()) {}
 runtime_base::~runtime_base() = default;
 
 runtime_base::poison* runtime_base::poison_of(const resource_state& state) noexcept {
@@ -135,8 +146,8 @@ failure_ptr runtime_base::refuse(const op_info& op, std::span<const touched> use
   failure_ptr why;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = to_cancel_.find(op.point); found != to_cancel_.end()) {
-      to_cancel_.erase(found);
+    if (const auto found = lists_->to_cancel.find(op.point); found != lists_->to_cancel.end()) {
+      lists_->to_cancel.erase(found);
       cancels_.fetch_sub(1, std::memory_order_relaxed);
       attention_->fetch_sub(1, std::memory_order_relaxed);
       auto made = std::make_shared<failure>();
@@ -202,10 +213,10 @@ void runtime_base::poison_outputs(const op_info& op, std::span<const touched> us
     }
     p->set(u.begin, u.end, why);
   }
-  if (recent_.emplace(op.point, why).second) oldest_.push_back(op.point);
-  if (oldest_.size() > most_recent) {
-    recent_.erase(oldest_.front());
-    oldest_.pop_front();
+  if (lists_->recent.emplace(op.point, why).second) lists_->oldest.push_back(op.point);
+  if (lists_->oldest.size() > most_recent) {
+    lists_->recent.erase(lists_->oldest.front());
+    lists_->oldest.pop_front();
   }
   if (!has_place && why->places.load(std::memory_order_relaxed) == 0) why->report();
 }
@@ -230,8 +241,8 @@ failure_ptr runtime_base::failure_of(resource_state& state, std::uint64_t begin,
 failure_ptr runtime_base::failure_of(op_point op) {
   if (failed() + skipped() + cancelled() == 0) return nullptr;
   const std::scoped_lock lock(mutex_);
-  const auto found = recent_.find(op);
-  return found != recent_.end() ? found->second : nullptr;
+  const auto found = lists_->recent.find(op);
+  return found != lists_->recent.end() ? found->second : nullptr;
 }
 
 bool runtime_base::cancel(op_point op) {
@@ -239,7 +250,7 @@ bool runtime_base::cancel(op_point op) {
   forget_cancels();
   if (is_over(op)) return false;
   const std::scoped_lock lock(mutex_);
-  if (!to_cancel_.insert(op).second) return true;
+  if (!lists_->to_cancel.insert(op).second) return true;
   cancels_.fetch_add(1, std::memory_order_relaxed);  // an op that begins at this moment has begun
   attention_->fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -250,12 +261,12 @@ void runtime_base::forget_cancels() {
   std::vector<op_point> late;
   {
     const std::scoped_lock lock(mutex_);
-    late.assign(to_cancel_.begin(), to_cancel_.end());
+    late.assign(lists_->to_cancel.begin(), lists_->to_cancel.end());
   }
   std::erase_if(late, [&](op_point each) { return !is_over(each); });  // may run ops: outside of the lock
   const std::scoped_lock lock(mutex_);
   for (const op_point each : late) {
-    if (to_cancel_.erase(each) == 0) continue;
+    if (lists_->to_cancel.erase(each) == 0) continue;
     cancels_.fetch_sub(1, std::memory_order_relaxed);
     attention_->fetch_sub(1, std::memory_order_relaxed);
   }

@@ -1,6 +1,7 @@
 #include "verify/shrink.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace braid::verify {
 

@@ -2,6 +2,8 @@
 
 #include "braid/cuda.hpp"
 
+#include <algorithm>
+
 #include "workloads/cholesky.hpp"
 #include "workloads/cuda_blas.hpp"
 #include "workloads/inference.hpp"

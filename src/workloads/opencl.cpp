@@ -2,6 +2,7 @@
 
 #include "braid/opencl.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 

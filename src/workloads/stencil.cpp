@@ -1,5 +1,7 @@
 #include "workloads/stencil.hpp"
 
+#include <algorithm>
+
 #include "braid/cpu.hpp"
 #include "workloads/programs.hpp"
 

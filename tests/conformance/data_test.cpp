@@ -1,5 +1,6 @@
 // How data gets into buffers, between them and back to the host.
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 

@@ -1,5 +1,7 @@
 // An op that fails poisons what it would have written; whoever reads that hears of it; the rest goes on.
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace braid::conformance {

@@ -1,5 +1,7 @@
 // Limits on the work in flight, retired objects, the end of a runtime, and what is left of its handles.
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace braid::conformance {

@@ -1,5 +1,7 @@
 // Misuse throws at once, with its kind and the name of what was misused, and changes nothing.
 
+#include <algorithm>
+
 #include "suite.hpp"
 
 namespace braid::conformance {

@@ -1,5 +1,6 @@
 // Ops whose accesses conflict run in the order of their submission, and only they.
 
+#include <algorithm>
 #include <random>
 
 #include "suite.hpp"

@@ -1,5 +1,6 @@
 // Ops that are recorded once and replayed: the same results, order and errors as if each were submitted.
 
+#include <functional>
 #include <random>
 
 #include "suite.hpp"

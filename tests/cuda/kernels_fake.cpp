@@ -1,5 +1,6 @@
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>

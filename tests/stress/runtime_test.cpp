@@ -1,6 +1,7 @@
 // Random programs on the runtime, from several threads, against a model that runs them one op after another.
 // BRAID_SOAK_SECONDS says for how long (5 unless told), BRAID_SOAK_SEED where to begin.
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <iostream>

@@ -1,6 +1,7 @@
 // What early marks are for: on a device with events, work is held up hardly more than on one that addresses
 // points.
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 

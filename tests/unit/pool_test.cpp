@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "braid/error.hpp"
 #include "pool_rig.hpp"

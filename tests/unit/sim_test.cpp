@@ -1,5 +1,7 @@
 // The device and its checker, without an engine: what is told by hand has to be judged right.
 
+#include <algorithm>
+
 #include "support.hpp"
 
 namespace braid::sim {

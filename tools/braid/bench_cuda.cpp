@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -228,15 +227,10 @@ class aligner {
 
   // Sorts the needs; one entry an origin, for its newest cursor.
   static void group(std::vector<need>& needs, std::vector<planned>& plan) {
-    const auto is_before = [](const need& x, const need& y) {
-      if (x.lane != y.lane) return x.lane < y.lane;
-      if (x.binding != y.binding) return x.binding < y.binding;
-      return x.cursor > y.cursor;
-    };
     if (needs.size() == 2) {
-      if (is_before(needs[1], needs[0])) std::swap(needs[0], needs[1]);
+      if (comes_before(needs[1], needs[0])) std::swap(needs[0], needs[1]);
     } else if (needs.size() > 2) {
-      std::sort(needs.begin(), needs.end(), is_before);
+      sort(needs);
     }
     plan.clear();
     for (const need& n : needs) {
@@ -469,11 +463,10 @@ class aligner {
   }
 
   void log_wait(slot_type& s, const planned& p) {
-    const auto uses = s.all_uses();
-    const auto named =
-        std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.state->id == p.n.resource; });
-    detail::log_wait(log_, s.last_id, s.cursor, describe(p),
-                     named != uses.end() ? named->state->name : std::string("?"));
+    std::string name = "?";
+    for (const resource_use& u : s.all_uses())
+      if (u.state->id == p.n.resource) name = u.state->name;
+    detail::log_wait(log_, s.last_id, s.cursor, describe(p), name);
   }
 
   B& backend_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -97,6 +98,23 @@ class buffer_handle {
 [[noreturn]] void throw_other_length(const char* what, const std::string& name, std::uint64_t has,
                                      std::uint64_t given);
 [[noreturn]] void throw_overlapping(std::string_view name);
+
+/// The memory that buffers have adopted, of which none may overlap.
+class adopted_ranges {
+ public:
+  adopted_ranges();
+  ~adopted_ranges();
+  adopted_ranges(const adopted_ranges&) = delete;
+  adopted_ranges& operator=(const adopted_ranges&) = delete;
+
+  /// Throws usage_error if it overlaps another.
+  void add(const std::byte* begin, std::uint64_t bytes, std::string_view name);
+  void remove(const std::byte* begin) noexcept;
+
+ private:
+  struct ranges;
+  std::unique_ptr<ranges> ranges_;
+};
 [[noreturn]] void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t count,
                                   std::uint64_t size);
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -49,8 +47,7 @@ class history {
       one_.apply(kind, tag, cursor, by, lane);
       return false;
     }
-    return apply_to_range(range.offset, range.end(), kind == access::write || kind == access::read_write,
-                          [&](segment& s) { s.apply(kind, tag, cursor, by, lane); });
+    return apply_to_part(kind, tag, range, cursor, by, lane);
   }
 
   // What most ops meet, a resource bound as a whole whose history is in one piece: without a look at what
@@ -76,9 +73,7 @@ class history {
 
   /// Enters an access that waited for nothing: it joins what is there instead of taking its place.
   bool add(access kind, std::uint64_t begin, std::uint64_t end, std::uint64_t cursor, stamp* by,
-           lane_id lane) {
-    return apply_to_range(begin, end, false, [&](segment& s) { s.add(kind, cursor, by, lane); });
-  }
+           lane_id lane);
 
   /// The op at `cursor`, a reader in [begin, end), gets the stamp that it runs with. Under the lock of its
   /// slot, which has not left the stamp that it had when the reader was entered.
@@ -217,16 +212,20 @@ class history {
   void readers_at(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end, Visit visit);
   template <class Need>
   [[gnu::noinline]] void needs_of_many(access kind, std::uint32_t tag, byte_range range, Need& need) const {
-    auto s = std::partition_point(many_->begin(), many_->end(),
-                                  [&](const segment& each) { return each.end <= range.offset; });
-    for (; s != many_->end() && s->begin < range.end(); ++s) {
+    const segment* s = first_behind(range.offset);
+    const segment* const end = many_->data() + many_->size();
+    for (; s != end && s->begin < range.end(); ++s) {
       if (range.size > 0) s->needs(kind, tag, need);
     }
   }
 
   /// Cuts out [begin, end) and applies `change` to its segments, which then become one if `joins`.
-  bool apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins,
-                      const std::function<void(segment&)>& change);
+  template <class Change>
+  bool apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins, const Change& change);
+  bool apply_to_part(access kind, std::uint32_t tag, byte_range range, std::uint64_t cursor, stamp* by,
+                     lane_id lane);
+  /// Of many, the first that ends behind this place.
+  [[nodiscard]] const segment* first_behind(std::uint64_t at) const noexcept;
   void split_at(std::uint64_t at);
   void coarsen();
   [[nodiscard]] std::uint64_t extent() const noexcept { return many_ ? many_->back().end : one_.end; }

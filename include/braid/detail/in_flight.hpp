@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "braid/detail/stamp.hpp"
 
@@ -38,7 +39,8 @@ class in_flight {
   const std::uint64_t max_bytes_;
   std::uint64_t ops_ = 0;
   std::uint64_t bytes_ = 0;
-  std::deque<op> queue_;
+  std::vector<op> queue_;
+  std::size_t first_ = 0;  // of the queue: what stands before is over
 };
 
 }  // namespace braid::detail

@@ -3,6 +3,8 @@
 // How multi_stream gives an op: from its bindings to the guard, and from the guard to the commit; part of
 // multi_stream.hpp.
 
+#include <algorithm>
+
 #include "braid/detail/multi_stream_class.hpp"
 
 namespace braid {

@@ -2,6 +2,9 @@
 
 // The bodies of multi_stream's members; part of multi_stream.hpp.
 
+#include <algorithm>
+#include <chrono>
+
 #include "braid/detail/multi_stream_class.hpp"
 
 namespace braid {

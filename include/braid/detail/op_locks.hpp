@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -48,11 +47,7 @@ class op_locks {
       if (b.state->owner.load(std::memory_order_acquire) != &arena_) own(*b.state);
       uses[i] = {b.state, i, b.kind != access::read};
     }
-    if (bindings.size() > 1) {
-      std::sort(uses, uses + bindings.size(), [](const use& x, const use& y) {
-        return x.state != y.state ? x.state < y.state : x.binding < y.binding;
-      });
-    }
+    if (bindings.size() > 1) sort(std::span<resource_use>(uses, bindings.size()));
     for (std::uint32_t i = 1; i < bindings.size(); ++i) {
       if (uses[i].state == uses[i - 1].state) join(uses, i, bindings);
     }
@@ -66,7 +61,7 @@ class op_locks {
   [[nodiscard, gnu::always_inline]] bool list_plainly(slot_type& s,
                                                       std::span<const binding> bindings) const noexcept {
     constexpr std::size_t few = 32;
-    if (bindings.size() > std::min<std::size_t>(few, s.use_capacity)) [[unlikely]]
+    if (bindings.size() > few || bindings.size() > s.use_capacity) [[unlikely]]
       return false;
     use* const uses = s.use_list.get();
     for (std::uint32_t i = 0; i < bindings.size(); ++i) {

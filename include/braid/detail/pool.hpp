@@ -2,12 +2,12 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "braid/detail/block.hpp"
+#include "braid/detail/callback.hpp"
 #include "braid/detail/trace_hooks.hpp"
 #include "braid/log.hpp"
 #include "braid/memory.hpp"
@@ -51,12 +51,12 @@ struct pool_options {
   std::uint64_t lane_cache_bytes = std::uint64_t{32} << 20;  ///< the most that one lane keeps to itself
   /// Whether the work at a point is over (failed work too). Required. Also asked in deterministic mode, but
   /// then only for what changes no wait: trim(), usage(), adopted memory, objects of the pool.
-  std::function<bool(const point&)> is_complete = {};
+  callback<bool(const point&)> is_complete = {};
   /// Whether it is known to be over, without a question to the device. Not asked in deterministic mode. Null:
   /// nothing is.
-  std::function<bool(const point&)> is_known_complete = {};
-  std::function<std::string(lane_id)> lane_name = {};  ///< for reports; null: "lane N"
-  std::shared_ptr<logger> log = {};                    ///< null: none
+  callback<bool(const point&)> is_known_complete = {};
+  callback<std::string(lane_id)> lane_name = {};  ///< for reports; null: "lane N"
+  std::shared_ptr<logger> log = {};               ///< null: none
 };
 
 class pool {

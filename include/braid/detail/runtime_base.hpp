@@ -3,20 +3,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
-#include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "braid/access.hpp"
+#include "braid/detail/callback.hpp"
 #include "braid/detail/resource_state.hpp"
 #include "braid/detail/retired.hpp"
 #include "braid/detail/stamp.hpp"
@@ -173,7 +170,7 @@ class runtime_base {
  protected:
   std::shared_ptr<logger> log_;
   void enter_traces(std::string backend, std::uint32_t workers, std::uint32_t streams, std::uint32_t width,
-                    const char* placement, std::function<std::uint64_t()> live_bytes);
+                    const char* placement, callback<std::uint64_t()> live_bytes);
   void leave_traces() noexcept;
 
  private:
@@ -188,10 +185,9 @@ class runtime_base {
   std::atomic<bool> is_traced_{false};
   std::uint32_t trace_number_ = 0;
   alignas(64) std::mutex mutex_;
-  std::set<op_point> to_cancel_;
-  std::atomic<std::uint32_t> cancels_{0};   // the size of to_cancel_
-  std::map<op_point, failure_ptr> recent_;  // of the last ops that failed
-  std::deque<op_point> oldest_;             // the same ops, in the order of their failure
+  struct op_lists;
+  std::unique_ptr<op_lists> lists_;        // under the mutex
+  std::atomic<std::uint32_t> cancels_{0};  // how many ops are to be cancelled
   std::atomic<std::uint64_t> failed_{0};
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> cancelled_{0};

@@ -1,24 +1,19 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -312,7 +307,7 @@ class basic_runtime final : private detail::runtime_base {
   void adopt(stream_id stream, typename B::stream native) {
     engine_->adopt(stream, std::move(native));
     const std::scoped_lock lock(adopted_mutex_);
-    adopted_lanes_.insert(engine_->lane_of(stream));
+    adopted_lanes_.push_back(engine_->lane_of(stream));
     has_adopted_lanes_.store(true, std::memory_order_release);  // pairs with may_place()
   }
 
@@ -478,7 +473,8 @@ class basic_runtime final : private detail::runtime_base {
   static void look_at_order(const binding&, std::uint64_t&) noexcept {}
   static void look_at_order_of(const detail::buffer_core& core, std::uint64_t& newest) noexcept {
     // relaxed: a lower bound is good enough
-    newest = std::max(newest, core.last_order.load(std::memory_order_relaxed));
+    const std::uint64_t last = core.last_order.load(std::memory_order_relaxed);
+    if (last > newest) newest = last;
   }
 
   detail::block* memory_of(detail::buffer_core& core, detail::lane_id lane) {
@@ -574,7 +570,9 @@ class basic_runtime final : private detail::runtime_base {
   }
   [[nodiscard]] bool is_adopted(detail::lane_id lane) {
     const std::scoped_lock lock(adopted_mutex_);
-    return adopted_lanes_.contains(lane);
+    for (const detail::lane_id adopted : adopted_lanes_)
+      if (adopted == lane) return true;
+    return false;
   }
   /// About how many ops the stream has still to run.
   [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
@@ -612,8 +610,8 @@ class basic_runtime final : private detail::runtime_base {
   const std::uint32_t streams_;  // that there may be
   detail::runtime_link link_;
   std::mutex adopted_mutex_;
-  std::map<const std::byte*, std::uint64_t> adopted_;
-  std::set<detail::lane_id> adopted_lanes_;
+  detail::adopted_ranges adopted_;
+  std::vector<detail::lane_id> adopted_lanes_;
   std::atomic<bool> has_adopted_lanes_{false};
   std::vector<std::unique_ptr<detail::pool>> pools_;  // one for each device
   std::unique_ptr<detail::pool> staging_;

@@ -19,7 +19,7 @@ struct host_mover {
   }
   template <class T>
   static void fill(std::span<T> to, const T& value) {
-    std::fill(to.begin(), to.end(), value);
+    for (T& each : to) each = value;
   }
 };
 
@@ -49,7 +49,9 @@ template <class T>
 struct read_into_body {
   std::shared_ptr<future_state<void>> state;
   std::span<T> to;
-  void operator()(std::span<const T> from) { std::copy(from.begin(), from.end(), to.begin()); }
+  void operator()(std::span<const T> from) {
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = from[i];
+  }
   void finish(const failure_ptr& why) noexcept {
     if (!why) {
       (void)state->prepare();
@@ -184,7 +186,7 @@ future<void> basic_runtime<B>::read(const buffer_slice<T>& from, std::span<T> to
   auto state = std::make_shared<detail::future_state<void>>(link_, detail::op_point{});
   if constexpr (detail::enqueueing_backend<B>) {
     read_staged(state, from, [end = state.get(), to](const T* data) {
-      std::copy_n(data, to.size(), to.begin());
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] = data[i];
       (void)end->prepare();
     });
   } else {
@@ -234,7 +236,7 @@ submission basic_runtime<B>::write_from(const buffer_slice<T>& to, Owner owner) 
   } else {
     return submit("write", braid::write(to), [owner = std::move(owner)](std::span<T> x) {
       const std::span<const T> kept(owner);
-      std::copy(kept.begin(), kept.end(), x.begin());
+      for (std::size_t i = 0; i < kept.size(); ++i) x[i] = kept[i];
     });
   }
 }

@@ -2,6 +2,8 @@
 
 // How a runtime runs what was recorded as one command of its device; part of runtime.hpp.
 
+#include <algorithm>
+
 #include "braid/detail/recorded.hpp"
 #include "braid/detail/runtime_class.hpp"
 

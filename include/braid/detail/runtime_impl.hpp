@@ -3,6 +3,8 @@
 // The bodies of basic_runtime's members that are no templates; part of runtime.hpp. Where the library has
 // compiled them for a backend, a program need not.
 
+#include <algorithm>
+
 #include "braid/detail/runtime_class.hpp"
 
 namespace braid {
@@ -127,7 +129,7 @@ template <runtime_backend B>
 void basic_runtime<B>::release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept {
   {
     const std::scoped_lock lock(adopted_mutex_);
-    adopted_.erase(memory.data);
+    adopted_.remove(memory.data);
   }
   if (dead.owner.use_count() == 0) return;
   try {
@@ -154,13 +156,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
   detail::buffer_handle made = make_core(bytes, name);
   {
     const std::scoped_lock lock(adopted_mutex_);
-    auto after = adopted_.upper_bound(begin);
-    if (after != adopted_.end() && after->first < begin + bytes) detail::throw_overlapping(name);
-    if (after != adopted_.begin()) {
-      --after;
-      if (after->first == begin || after->first + after->second > begin) detail::throw_overlapping(name);
-    }
-    adopted_.emplace(begin, bytes);
+    adopted_.add(begin, bytes, name);
   }
   try {
     if constexpr (requires { engine_->backend().reach(data, bytes); }) {
@@ -176,7 +172,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
     made->memory.store(memory, std::memory_order_release);  // pairs with memory_of()
   } catch (...) {
     const std::scoped_lock lock(adopted_mutex_);
-    adopted_.erase(begin);
+    adopted_.remove(begin);
     throw;
   }
   return made;

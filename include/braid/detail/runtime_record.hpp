@@ -69,7 +69,7 @@ template <class T>
 detail::held_buffer<T, access::write, true> basic_runtime<B>::hold_recorded(
     detail::lane_id lane, const detail::scratch_argument<T>& a) {
   // Kept with the recording, as a buffer that nobody else knows.
-  detail::buffer_handle made = make_core(std::max<std::uint64_t>(1, bytes_of<T>(a.count)), "scratch");
+  detail::buffer_handle made = make_core(a.count != 0 ? bytes_of<T>(a.count) : 1, "scratch");
   detail::block* memory = memory_of(*made.get(), lane);
   detail::inside_record::session->keep(std::move(made));
   return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};

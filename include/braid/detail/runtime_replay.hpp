@@ -3,6 +3,8 @@
 // How a runtime runs what it recorded; part of runtime.hpp. Where the library has compiled it for a backend,
 // a program need not.
 
+#include <algorithm>
+
 #include "braid/detail/recorded.hpp"
 #include "braid/detail/runtime_class.hpp"
 #include "braid/detail/runtime_graph.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -44,6 +43,23 @@ struct need {
   bool holds = false;  // `by`: while the resource is not locked its history may drop the point
 };
 
+/// In the order in which they are looked at: by their origin, then by the binding, the newest first.
+[[nodiscard]] inline bool comes_before(const need& x, const need& y) noexcept {
+  if (x.lane != y.lane) return x.lane < y.lane;
+  if (x.binding != y.binding) return x.binding < y.binding;
+  return x.cursor > y.cursor;
+}
+void sort(std::vector<need>& needs) noexcept;
+
+/// A resource that an op uses, by one of its bindings.
+struct resource_use {
+  resource_state* state;
+  std::uint32_t binding;
+  bool exclusive;  // of the first use of a resource: whether the op writes it anywhere
+};
+/// By the address of the resource.
+void sort(std::span<resource_use> uses) noexcept;
+
 /// The newest need of one origin, on its way to a wait.
 template <class B>
 struct planned_wait {
@@ -85,11 +101,7 @@ struct slot final : open_op {
   stamp* const name;  // never counted
   clock known;
 
-  struct use {
-    resource_state* state;
-    std::uint32_t binding;
-    bool exclusive;  // of the first use of a resource: whether the op writes it anywhere
-  };
+  using use = resource_use;
   std::unique_ptr<use[]> use_list;  // the op's resources, in address order
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
@@ -137,7 +149,9 @@ struct slot final : open_op {
   }
 
   [[nodiscard]] bool uses(const resource_state* state) const noexcept override {
-    return std::any_of(all_uses().begin(), all_uses().end(), [&](const use& u) { return u.state == state; });
+    for (const use& u : all_uses())
+      if (u.state == state) return true;
+    return false;
   }
   void adopt(resource_state* state) noexcept override {
     orphans.push_back(state);

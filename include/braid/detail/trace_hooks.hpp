@@ -3,12 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "braid/alignment.hpp"
+#include "braid/detail/callback.hpp"
 #include "braid/detail/stamp.hpp"
 #include "braid/resource.hpp"
 #include "braid/stream_id.hpp"
@@ -40,9 +40,9 @@ struct traced_runtime {
   std::uint32_t streams = 0;
   std::uint32_t width = 0;
   std::string placement;
-  std::function<std::uint64_t()> live_bytes;  // asked when a trace begins
-  std::uint64_t live = 0;                     // what it said
-  std::atomic<bool>* is_traced = nullptr;     // set while a trace is recorded
+  callback<std::uint64_t()> live_bytes;    // asked when a trace begins
+  std::uint64_t live = 0;                  // what it said
+  std::atomic<bool>* is_traced = nullptr;  // set while a trace is recorded
 };
 /// Starts the trace that the settings ask for, if they do. Returns the runtime's number, from 1.
 std::uint32_t trace_add_runtime(traced_runtime what);

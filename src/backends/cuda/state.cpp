@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <shared_mutex>
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "braid/detail/trace_hooks.hpp"
 
