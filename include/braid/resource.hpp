@@ -32,8 +32,12 @@ class resource {
     if (state_ != nullptr) detail::retain(state_);
   }
   resource(resource&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-  resource& operator=(resource other) noexcept {
-    std::swap(state_, other.state_);
+  // Two, and not one that takes its argument by value: in a template, clang 16 does not destroy that of `x =
+  // {}`.
+  resource& operator=(const resource& other) noexcept { return *this = resource(other); }
+  resource& operator=(resource&& other) noexcept {
+    resource old = std::move(*this);
+    state_ = std::exchange(other.state_, nullptr);
     return *this;
   }
   ~resource() {

@@ -392,7 +392,7 @@ TEST(cuda_backend, what_cannot_be_captured_is_replayed_one_by_one) {
   EXPECT_EQ(rt->read(x).get(), std::vector<int>(16, 3));
 }
 
-TEST(cuda_backend, what_names_an_adopted_stream_is_replayed_one_by_one) {
+TEST(cuda_backend, what_names_an_adopted_stream_is_no_graph_and_is_replayed_one_by_one) {
   std::string text;
   const auto log = std::make_shared<logger>(
       [&](log_area, log_level, std::string_view line) { text.append(line).append("\n"); });

@@ -77,10 +77,10 @@ TEST(origin_faults, knowledge_is_transitive) {
 TEST(origin_faults, the_submitter_does_not_block_when_many_releases_are_pending) {
   telling_backend backend;
   backend.told->completes = false;
+  std::atomic<int> destroyed{0};  // the engine destroys the last ones
   multi_stream<telling_backend> engine{backend, options()};
   const resource x = resource::token("x");
   give(engine, {1}, {write(x)});
-  std::atomic<int> destroyed{0};
   for (int i = 0; i < 1000; ++i) {
     engine.retire(std::shared_ptr<void>(nullptr, [&](void*) { ++destroyed; }), {1});
   }

@@ -69,8 +69,10 @@ class buffer_handle {
     if (core_ != nullptr) core_->refs.fetch_add(1, std::memory_order_relaxed);  // the caller holds a share
   }
   buffer_handle(buffer_handle&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
-  buffer_handle& operator=(buffer_handle other) noexcept {
-    std::swap(core_, other.core_);
+  buffer_handle& operator=(const buffer_handle& other) noexcept { return *this = buffer_handle(other); }
+  buffer_handle& operator=(buffer_handle&& other) noexcept {  // see resource
+    buffer_handle old = std::move(*this);
+    core_ = std::exchange(other.core_, nullptr);
     return *this;
   }
   ~buffer_handle() {
