@@ -528,11 +528,11 @@ TEST(cpu_backend_options, workers_may_be_pinned) {
 // The list of ready streams that the thread takes from is that of the stream it waits for: taken from its own
 // one, the stream that is ready there would be lost.
 TEST(cpu, a_thread_that_waits_for_an_event_of_another_runtime_loses_no_work_of_either) {
-  cpu::runtime one({.workers = 1});
-  cpu::runtime other({.workers = 1});
   std::atomic<bool> go{false};
   std::atomic<int> held{0};
   std::atomic<int> ran{0};
+  cpu::runtime one({.workers = 1});
+  cpu::runtime other({.workers = 1});
   for (cpu::runtime* each : {&one, &other}) {
     each->submit(stream_id{1}, "hold", [&] {
       ++held;
