@@ -36,8 +36,8 @@ class resource {
   // {}`.
   resource& operator=(const resource& other) noexcept { return *this = resource(other); }
   resource& operator=(resource&& other) noexcept {
-    resource old = std::move(*this);
-    state_ = std::exchange(other.state_, nullptr);
+    resource taken = std::move(other);
+    std::swap(state_, taken.state_);
     return *this;
   }
   ~resource() {

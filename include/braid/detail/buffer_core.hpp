@@ -71,8 +71,8 @@ class buffer_handle {
   buffer_handle(buffer_handle&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   buffer_handle& operator=(const buffer_handle& other) noexcept { return *this = buffer_handle(other); }
   buffer_handle& operator=(buffer_handle&& other) noexcept {  // see resource
-    buffer_handle old = std::move(*this);
-    core_ = std::exchange(other.core_, nullptr);
+    buffer_handle taken = std::move(other);
+    std::swap(core_, taken.core_);
     return *this;
   }
   ~buffer_handle() {

@@ -19,7 +19,8 @@ struct host_mover {
   }
   template <class T>
   static void fill(std::span<T> to, const T& value) {
-    for (T& each : to) each = value;
+    const T kept = value;  // which might be one of them
+    for (T& each : to) each = kept;
   }
 };
 
@@ -49,9 +50,7 @@ template <class T>
 struct read_into_body {
   std::shared_ptr<future_state<void>> state;
   std::span<T> to;
-  void operator()(std::span<const T> from) {
-    for (std::size_t i = 0; i < from.size(); ++i) to[i] = from[i];
-  }
+  void operator()(std::span<const T> from) { host_mover::copy(to.data(), from.data(), from.size_bytes()); }
   void finish(const failure_ptr& why) noexcept {
     if (!why) {
       (void)state->prepare();
@@ -186,7 +185,7 @@ future<void> basic_runtime<B>::read(const buffer_slice<T>& from, std::span<T> to
   auto state = std::make_shared<detail::future_state<void>>(link_, detail::op_point{});
   if constexpr (detail::enqueueing_backend<B>) {
     read_staged(state, from, [end = state.get(), to](const T* data) {
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = data[i];
+      detail::host_mover::copy(to.data(), data, to.size_bytes());
       (void)end->prepare();
     });
   } else {
@@ -236,7 +235,7 @@ submission basic_runtime<B>::write_from(const buffer_slice<T>& to, Owner owner) 
   } else {
     return submit("write", braid::write(to), [owner = std::move(owner)](std::span<T> x) {
       const std::span<const T> kept(owner);
-      for (std::size_t i = 0; i < kept.size(); ++i) x[i] = kept[i];
+      detail::host_mover::copy(x.data(), kept.data(), kept.size_bytes());
     });
   }
 }
