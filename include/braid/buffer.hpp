@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -111,6 +112,13 @@ struct scratch_argument {
 
 template <access Kind, class T>
 using element_of = std::conditional_t<Kind == access::read, const T, T>;
+
+/// The same bytes of the buffer.
+template <class T, access Kind>
+auto as_bytes(const buffer_argument<T, Kind>& a) noexcept {
+  return buffer_argument<element_of<Kind, std::byte>, Kind>{a.core, a.first * sizeof(T), a.count * sizeof(T),
+                                                            a.tag};
+}
 
 template <access Kind, element T>
 auto bind_all(const buffer<T>& b, std::uint32_t tag = 0) noexcept {

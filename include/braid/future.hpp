@@ -1,13 +1,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "braid/detail/lock.hpp"
 #include "braid/detail/retired.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/detail/time.hpp"
 #include "braid/error.hpp"
 
 // A result on the host that comes later.
@@ -66,20 +67,7 @@ class future_state_base {
   /// The op that brings the result; set before anybody else knows the state.
   void come_from(op_point op) noexcept { op_ = op; }
 
-  void wait() {
-    if (is_ready()) return;
-    runtime_base& home = runtime_.expect("waiting for a future");
-    home.expect_outside_body("waiting for a future");
-    if (op_.bits != 0) {
-      try {
-        home.wait_for(op_);
-      } catch (const execution_error&) {
-        if (is_finished_.load(std::memory_order_relaxed)) throw;  // else finish() brings the error
-      }
-    }
-    finish();
-    if (!is_ready()) home.wait_while(word_, pending);
-  }
+  void wait();
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> deadline) {
     runtime_base* home = runtime_.get();
@@ -100,65 +88,31 @@ class future_state_base {
     finisher_ = std::move(f);
     is_finished_.store(false, std::memory_order_release);  // pairs with finish()
   }
-  void finish() noexcept {
-    // acq_rel: who calls it sees it set
-    if (!is_finished_.exchange(true, std::memory_order_acq_rel)) std::exchange(finisher_, nullptr)();
-  }
+  void finish() noexcept;
 
   /// Calls `f` on a braid thread when the state is ready. `f` owns the state.
   template <class F>
   void when_ready(F f) {
-    retired task = retired::of(at_destruction<F>(std::move(f)));
-    {
-      const std::lock_guard<spin_lock> lock(lock_);
-      if (!is_ready()) {
-        waiting_.push_back(std::move(task));
-        return;
-      }
-    }
-    post(std::move(task));
+    run_when_ready(retired::of(at_destruction<F>(std::move(f))));
   }
 
-  void set_error(std::exception_ptr error) noexcept {
-    error_ = std::move(error);
-    settle();
-  }
+  void set_error(std::exception_ptr error) noexcept;
   /// An op that failed; whoever takes the result throws an exception of his own for it.
-  void set_failure(failure_ptr why) noexcept {
-    failure_ = std::move(why);
-    settle();
-  }
+  void set_failure(failure_ptr why) noexcept;
+  /// The value is there.
+  void set_ready() noexcept;
   /// Of a state that is ready: an op's failure goes to `next` as it is.
-  bool pass_failure_on(future_state_base& next) noexcept {
-    if (!failure_) return false;
-    next.set_failure(std::move(failure_));
-    return true;
-  }
+  bool pass_failure_on(future_state_base& next) noexcept;
 
  protected:
-  static constexpr std::uint32_t pending = 0, ready = 1;
-
-  void settle() noexcept {
-    std::vector<retired> tasks;
-    {
-      const std::lock_guard<spin_lock> lock(lock_);
-      word_.store(ready);  // pairs with is_ready(); seq_cst for notify()
-      tasks.swap(waiting_);
-    }
-    if (runtime_base* home = runtime_.get()) home->notify(word_);
-    for (retired& task : tasks) post(std::move(task));
-  }
-  void post(retired task) noexcept {
-    // Without a runtime there is no braid thread: the task runs here, as it is destroyed.
-    if (runtime_base* home = runtime_.get()) home->post(std::move(task));
-  }
-
-  void rethrow() const {
-    if (failure_) failure_->raise();
-    if (error_) std::rethrow_exception(error_);
-  }
+  ~future_state_base();
+  void rethrow() const;
 
  private:
+  static constexpr std::uint32_t pending = 0, ready = 1;
+  void run_when_ready(retired task);
+  void post(retired task) noexcept;
+
   std::exception_ptr error_;
   failure_ptr failure_;
   std::atomic<std::uint32_t> word_{pending};
@@ -181,7 +135,7 @@ class future_state final : public future_state_base {
   template <class... Args>
   void set_value(Args&&... args) {
     value_.emplace(std::forward<Args>(args)...);
-    settle();
+    set_ready();
   }
   /// Of a state that is ready; once.
   stored<T> take() {
@@ -190,13 +144,49 @@ class future_state final : public future_state_base {
   }
   /// Where an op puts the value before it calls set_ready().
   stored<T>& prepare() { return value_.emplace(); }
-  void set_ready() noexcept { settle(); }
 
  private:
   std::optional<stored<T>> value_;
 };
 
+/// Where a read puts its bytes. What it puts there is the value of the state.
+struct read_result {
+  std::shared_ptr<future_state_base> state;
+  void (*take_into)(future_state_base& state, void* to, std::span<const std::byte> data);
+  void* to = nullptr;
+
+  void take(std::span<const std::byte> data) const { take_into(*state, to, data); }
+};
+
+template <class T>
+void take_vector(future_state_base& state, void*, std::span<const std::byte> data) {
+  const auto* first = reinterpret_cast<const T*>(data.data());
+  static_cast<future_state<std::vector<T>>&>(state).prepare().assign(first, first + data.size() / sizeof(T));
+}
+void take_bytes(future_state_base& state, void* to, std::span<const std::byte> data);
+
+[[noreturn]] void throw_empty_future();
+
 }  // namespace detail
+
+/// What future::wait_for() found: compares with, and becomes, std::future_status; see detail/time.hpp.
+class wait_status {
+ public:
+  explicit wait_status(bool is_ready) noexcept : is_ready_(is_ready) {}
+  template <class Status>
+    requires requires { Status::ready, Status::timeout; }
+  operator Status() const noexcept {
+    return is_ready_ ? Status::ready : Status::timeout;
+  }
+  template <class Status>
+    requires requires { Status::ready, Status::timeout; }
+  friend bool operator==(wait_status a, Status b) noexcept {
+    return static_cast<Status>(a) == b;
+  }
+
+ private:
+  bool is_ready_;
+};
 
 template <class T>
 class [[nodiscard]] future {
@@ -212,12 +202,12 @@ class [[nodiscard]] future {
   void wait() const { expect().wait(); }
   /// Blocks until then or until the time is over; runs no ops.
   template <class Rep, class Period>
-  std::future_status wait_for(std::chrono::duration<Rep, Period> time) const {
+  wait_status wait_for(std::chrono::duration<Rep, Period> time) const {
     return wait_until(std::chrono::steady_clock::now() + time);
   }
   template <class Clock, class Duration>
-  std::future_status wait_until(std::chrono::time_point<Clock, Duration> deadline) const {
-    return expect().wait_until(deadline) ? std::future_status::ready : std::future_status::timeout;
+  wait_status wait_until(std::chrono::time_point<Clock, Duration> deadline) const {
+    return wait_status(expect().wait_until(deadline));
   }
 
   /// The result, or what went wrong, as an exception. Once.
@@ -293,9 +283,7 @@ class [[nodiscard]] future {
   }
   detail::future_state<T>& expect() const {
     if (state_ != nullptr) return *state_;
-    throw usage_error(
-        misuse::null_resource,
-        "this future holds no result: it is empty, or get(), then() or co_await took the result");
+    detail::throw_empty_future();
   }
 
   std::shared_ptr<detail::future_state<T>> state_;

@@ -329,13 +329,9 @@ class mover {
  public:
   explicit mover(native_stream on) noexcept : on_(on) {}
   void copy(void* to, const void* from, std::uint64_t bytes) const;
-  template <class T>
-  void fill(std::span<T> to, const T& value) const {
-    fill_bytes(to.data(), &value, sizeof(T), to.size());
-  }
+  void fill(void* to, const void* value, std::size_t size, std::uint64_t count) const;
 
  private:
-  void fill_bytes(void* to, const void* value, std::size_t size, std::uint64_t count) const;
   native_stream on_;
 };
 
@@ -485,7 +481,6 @@ using runtime = basic_runtime<backend>;
 namespace braid {
 
 // Compiled once, in the library.
-extern template class multi_stream<opencl::backend>;
 extern template class basic_runtime<opencl::backend>;
 
 }  // namespace braid

@@ -4,22 +4,17 @@
 #include <utility>
 
 #include "braid/alignment.hpp"
-#include "braid/backend.hpp"
+#include "braid/detail/multi_stream_fwd.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/stream_id.hpp"
 
 namespace braid {
 
-struct thread_safe;
-
-template <event_stream_backend B, class Threading>
-class multi_stream;
-
 /// The guard of one operation: its stream is aligned, and what is put on current() now is the operation. The
 /// destructor commits it. While the guard lives the op's resources cannot be destroyed, the slot is this
 /// thread's, and nobody gets past what the op writes; so it should live no longer than the launch. Move-only;
 /// stays on the thread that resolved it, and ends before the engine does.
-template <event_stream_backend B, class Threading = thread_safe>
+template <event_stream_backend B, class Threading>
 class [[nodiscard]] resolved_streams {
  public:
   resolved_streams(resolved_streams&& other) noexcept

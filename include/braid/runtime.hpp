@@ -20,6 +20,7 @@
 // objects), joins the threads, then frees the memory. Handles that are left are inert: their use throws.
 
 #include "braid/detail/runtime_class.hpp"
+#include "braid/detail/runtime_data.hpp"
 #include "braid/detail/runtime_impl.hpp"
 #include "braid/detail/runtime_replay.hpp"
 #include "braid/multi_stream.hpp"

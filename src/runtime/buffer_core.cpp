@@ -1,6 +1,7 @@
 #include "braid/detail/buffer_core.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace braid::detail {
@@ -37,6 +38,11 @@ void buffer_core::note_part_written(byte_range r) {
   } else {
     written.insert(at, {begin, end - begin});
   }
+}
+
+fill_value::fill_value(const void* value, std::size_t size) : size_(size) {
+  if (size > small_.size()) large_ = std::make_unique<std::byte[]>(size);
+  std::memcpy(large_ ? large_.get() : small_.data(), value, size);
 }
 
 void throw_bad_slice(const buffer_core* core, std::uint64_t first, std::uint64_t count, std::uint64_t size) {

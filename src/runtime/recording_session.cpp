@@ -63,7 +63,7 @@ std::optional<stream_id> recording_session::behind(std::span<buffer_core* const>
 }
 
 recorded_place recording_session::add(stream_id id, lane_id lane, std::span<const binding> bound,
-                                      bool is_named, recorded_frame_ptr frame) {
+                                      bool is_named, recorded_frame frame) {
   recorded_ops& made = *state_->made;
   const auto first_wait = static_cast<std::uint32_t>(made.waits.size());
   const recorded_place at = state_->analysis.add(lane, id, bound, made.waits);

@@ -1,6 +1,8 @@
 // How data gets into buffers, between them and back to the host.
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <numeric>
 #include <thread>
 
@@ -133,6 +135,46 @@ BACKEND_TEST(data, all_fixtures, elements_may_be_anything_that_can_be_copied_as_
   auto bytes = rt.template make_buffer<std::byte>(3, "bytes");
   rt.fill(bytes, std::byte{7});
   EXPECT_EQ(rt.read(bytes).get(), std::vector<std::byte>(3, std::byte{7}));
+}
+
+template <std::size_t Size, class Runtime>
+void expect_filled(Runtime& rt) {
+  using value = std::array<std::uint8_t, Size>;
+  value v;
+  for (std::size_t i = 0; i < Size; ++i) v[i] = static_cast<std::uint8_t>(3 * i + 1);
+  auto x = rt.template make_buffer<value>(5, "x");
+  rt.fill(x, value{});
+  rt.fill(x.slice(1, 3), v);
+  EXPECT_EQ(rt.read(x).get(), (std::vector<value>{{}, v, v, v, {}})) << Size << " bytes";
+}
+
+BACKEND_TEST(data, all_fixtures, elements_of_every_size_are_filled) {
+  auto& rt = this->start();
+  expect_filled<1>(rt);
+  expect_filled<2>(rt);
+  expect_filled<3>(rt);
+  expect_filled<4>(rt);
+  expect_filled<8>(rt);
+  expect_filled<12>(rt);
+  expect_filled<16>(rt);
+  expect_filled<17>(rt);
+  expect_filled<200>(rt);
+}
+
+BACKEND_TEST(data, all_fixtures, a_handle_that_is_assigned_to_itself_or_emptied_keeps_count) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(4, "x");
+  rt.fill(x, 3);
+  auto& same = x;
+  x = same;
+  x = std::move(same);
+  auto other = x;
+  other = {};
+  EXPECT_FALSE(other);
+  EXPECT_EQ(rt.read(x).get(), constant(4, 3));
+  const std::uint64_t live = rt.stats().memory.live;
+  x = {};
+  EXPECT_LT(rt.stats().memory.live, live) << "the last handle is gone";
 }
 
 BACKEND_TEST(data, all_fixtures, copy_brings_one_buffer_into_another) {

@@ -77,7 +77,8 @@ BACKEND_TEST(futures, all_fixtures, wait_for_returns_when_the_result_comes) {
   auto x = rt.template make_buffer<int>(4, "x");
   TypeParam::fill(rt, x, 3);
   auto f = rt.read(x);
-  EXPECT_EQ(f.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  const std::future_status found = f.wait_for(std::chrono::seconds(30));
+  EXPECT_EQ(found, std::future_status::ready);
   EXPECT_EQ(f.get(), constant(4, 3));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,19 @@ class buffer_handle {
     delete core_;
   }
   buffer_core* core_ = nullptr;
+};
+
+/// What a buffer is filled with: the bytes of one element.
+class fill_value {
+ public:
+  fill_value(const void* value, std::size_t size);
+  [[nodiscard]] const std::byte* data() const noexcept { return large_ ? large_.get() : small_.data(); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::array<std::byte, 16> small_;
+  std::size_t size_;
+  std::unique_ptr<std::byte[]> large_;  // null: it is in `small_`
 };
 
 [[noreturn]] void throw_null_buffer();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
@@ -18,15 +17,18 @@
 #include "braid/backend.hpp"
 #include "braid/detail/aligner.hpp"
 #include "braid/detail/in_flight.hpp"
+#include "braid/detail/multi_stream_fwd.hpp"
 #include "braid/detail/op_locks.hpp"
 #include "braid/detail/retire_thread.hpp"
 #include "braid/detail/slot.hpp"
+#include "braid/detail/time.hpp"
 #include "braid/error.hpp"
 #include "braid/log.hpp"
 #include "braid/op_label.hpp"
 #include "braid/policies.hpp"
 #include "braid/resolved_streams.hpp"
 #include "braid/resource.hpp"
+#include "braid/shutdown_report.hpp"
 #include "braid/stream_id.hpp"
 #include "braid/stream_pool.hpp"
 #include "braid/stream_stats.hpp"
@@ -40,15 +42,6 @@ namespace detail {
 struct replay_plan;
 }
 
-/// Any thread may submit to any stream.
-struct thread_safe {
-  static constexpr bool synchronised = true;
-};
-/// The caller sees to it that one thread at a time uses the engine and its resources: no lock is taken.
-struct externally_synchronised {
-  static constexpr bool synchronised = false;
-};
-
 /// What is not set comes from the settings of the process: environment, braid.toml, defaults.
 struct multi_stream_options {
   std::optional<std::uint32_t> max_streams{};
@@ -60,19 +53,7 @@ struct multi_stream_options {
   std::optional<std::uint64_t> bytes_in_flight{};  ///< 0: no limit
 };
 
-/// What shutdown() found.
-struct shutdown_report {
-  struct stuck_stream {
-    stream_id id;
-    std::uint64_t completed = 0;  ///< the last op known to be complete
-    std::uint64_t cursor = 0;     ///< the last op given
-  };
-  std::vector<stuck_stream> stuck;
-  std::uint64_t objects_pending = 0;  ///< retired and not destroyed
-  [[nodiscard]] bool complete() const noexcept { return stuck.empty() && objects_pending == 0; }
-};
-
-template <event_stream_backend B, class Threading = thread_safe>
+template <event_stream_backend B, class Threading>
 class multi_stream final : private detail::gate_keeper {
  public:
   using guard = resolved_streams<B, Threading>;

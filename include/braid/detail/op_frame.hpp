@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <exception>
 #include <span>
-#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "braid/backend.hpp"
 #include "braid/detail/block.hpp"
 #include "braid/detail/labels.hpp"
+#include "braid/detail/pack.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/detail/trace_hooks.hpp"
 #include "braid/resource.hpp"
@@ -43,7 +45,8 @@ struct held_buffer {
   std::uint64_t count;
   [[no_unique_address]] std::conditional_t<Kind == access::accumulate, std::uint32_t, no_tag> tag;
 
-  [[nodiscard]] std::tuple<std::span<T>> views() const noexcept { return {std::span<T>(data, count)}; }
+  static constexpr bool has_view = true;
+  [[nodiscard]] std::span<T> view() const noexcept { return {data, count}; }
   [[nodiscard]] byte_range range() const noexcept {
     return {static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(data) - memory->data),
             count * sizeof(T)};
@@ -62,7 +65,7 @@ struct held_token {
   resource handle;  // kept alive: a failure may be noted with it
   braid::binding bound;
 
-  [[nodiscard]] std::tuple<> views() const noexcept { return {}; }
+  static constexpr bool has_view = false;
   [[nodiscard]] touched touch() const noexcept {
     return {bound.state, nullptr, bound.range.offset, bound.range.end(), bound.kind, bound.tag, false};
   }
@@ -72,38 +75,51 @@ struct held_token {
 template <class Native>
 concept translating = requires(const Native& n, void (*body)(Native)) { n.call(body); };
 
+/// Calls `f` with the views of those that have one.
+template <class F>
+void with_views(const F& f) {
+  f();
+}
+template <class F, class First, class... Rest>
+void with_views(const F& f, const First& first, const Rest&... rest) {
+  if constexpr (First::has_view && (Rest::has_view && ...)) {
+    f(first.view(), rest.view()...);
+  } else if constexpr (First::has_view) {
+    with_views([&](auto... more) { f(first.view(), more...); }, rest...);
+  } else {
+    with_views(f, rest...);
+  }
+}
+
 /// All arguments of an op.
 template <class... Held>
 struct held_pack {
-  std::tuple<Held...> each;
+  pack<Held...> each;
 
   /// With what the backend hands to every body (a native stream, or nothing) in front.
   template <class Body, class... Native>
   void call(Body& body, Native... native) const {
-    std::apply(
-        [&](const auto&... held) {
-          if constexpr ((translating<Native> || ...)) {
-            std::apply([&](const auto&... spans) { (native.call(body, spans...), ...); },
-                       std::tuple_cat(held.views()...));
-          } else {
-            std::apply(body, std::tuple_cat(std::tuple<Native...>(native...), held.views()...));
-          }
-        },
-        each);
+    each.apply([&](const Held&... held) {
+      with_views(
+          [&](auto... spans) {
+            if constexpr ((translating<Native> || ...)) {
+              (native.call(body, spans...), ...);
+            } else {
+              body(std::move(native)..., std::move(spans)...);
+            }
+          },
+          held...);
+    });
   }
   /// Misuse that the body's parameters tell is found before the op is given.
   template <class Body, class B>
   void expect_usable(const B& backend) const {
-    std::apply(
-        [&](const auto&... held) {
-          std::apply([&](const auto&... spans) { backend.template expect_usable<Body>(spans...); },
-                     std::tuple_cat(held.views()...));
-        },
-        each);
+    each.apply([&](const Held&... held) {
+      with_views([&](const auto&... spans) { backend.template expect_usable<Body>(spans...); }, held...);
+    });
   }
   [[nodiscard]] std::array<touched, sizeof...(Held)> touches() const noexcept {
-    return std::apply(
-        [](const auto&... held) { return std::array<touched, sizeof...(Held)>{held.touch()...}; }, each);
+    return each.apply([](const Held&... held) { return std::array<touched, sizeof...(Held)>{held.touch()...}; });
   }
 };
 
@@ -165,6 +181,69 @@ struct op_frame {
   [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept { return info(cursor, rank); }
   [[nodiscard]] op_info info(std::uint64_t cursor, op_rank as) const noexcept {
     return {&label.name(), as.order(), op_point(as.lane(), cursor)};
+  }
+};
+
+/// An op of any arguments and any body.
+class any_frame {
+ public:
+  virtual ~any_frame() = default;
+  /// `native`: what the backend hands to every body, if it does.
+  virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
+  /// Calls the body alone, which may throw.
+  virtual void enqueue(const void* native) = 0;
+  /// The op cannot run: see op_frame.
+  virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
+  [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
+  [[nodiscard]] virtual std::vector<touched> touches() const = 0;
+};
+
+/// Where bodies are the work it stands on lines of its own: a body may change what it captured, and the next op
+/// of a recording runs on another core.
+template <class B, class Body, class Pack>
+class alignas(enqueueing_backend<B> ? alignof(void*) : 64) any_frame_of final : public any_frame {
+ public:
+  using frame = op_frame<Body, Pack>;
+  explicit any_frame_of(frame&& f) : frame_(std::move(f)) {}
+  void run(std::uint64_t cursor, op_rank rank, [[maybe_unused]] const void* native) noexcept override {
+    if constexpr (enqueueing_backend<B>) {
+      frame_.run(cursor, rank, *static_cast<const typename B::native_stream*>(native));
+    } else {
+      frame_.run(cursor, rank);
+    }
+  }
+  void enqueue([[maybe_unused]] const void* native) override {
+    if constexpr (enqueueing_backend<B>) {
+      const inside_body mark(frame_.label.name());
+      frame_.held.call(frame_.body, *static_cast<const typename B::native_stream*>(native));
+    }
+  }
+  void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept override {
+    frame_.give_up(cursor, rank, cause);
+  }
+  [[nodiscard]] const label_ref& label() const noexcept override { return frame_.label; }
+  [[nodiscard]] std::vector<touched> touches() const override {
+    const auto all = frame_.held.touches();
+    return {all.begin(), all.end()};
+  }
+
+ private:
+  frame frame_;
+};
+
+/// An op whose body is called at once, as a backend's launch() takes it.
+struct frame_call {
+  runtime_base* home;
+  any_frame* frame;
+  const label_ref& label;
+  op_rank rank;
+
+  template <class Native>
+  void operator()(std::uint64_t cursor, const Native& native) noexcept {
+    frame->run(cursor, rank, &native);
+  }
+  void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
+    frame->give_up(cursor, rank, cause);
   }
 };
 

@@ -24,7 +24,7 @@ struct recorded_waits {
 
 /// An op, as the stream that runs it sees it.
 struct recorded_op {
-  recorded_frame* frame;
+  any_frame* frame;
   std::uint32_t number;  // in the sequence, from 0
   bool is_awaited;       // by an op of another part, perhaps of the sequence that follows
   bool is_last;          // what comes after may wait for it
@@ -48,7 +48,7 @@ struct recorded_ops {
     recorded_waits once;
     recorded_waits again;
     bool is_named = false;
-    recorded_frame_ptr frame;
+    recorded_frame frame;
   };
   std::shared_ptr<void> memory;  // of the frames
   std::vector<described> sequence;

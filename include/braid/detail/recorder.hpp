@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "braid/detail/recorded_place.hpp"
 #include "braid/detail/stamp.hpp"
 #include "braid/hazard.hpp"
 #include "braid/resource.hpp"
@@ -21,12 +22,6 @@
 // sequence stands in front of, and the last ones, which nothing of it takes the place of.
 
 namespace braid::detail {
-
-/// An op of the sequence; where sequences follow each other, from 0 down one of the sequence before.
-struct recorded_place {
-  std::uint32_t part = 0;
-  std::int64_t index = 0;
-};
 
 /// What a replay does to an engine.
 struct replay_plan {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
@@ -12,33 +11,20 @@
 #include <vector>
 
 #include "braid/detail/buffer_core.hpp"
-#include "braid/detail/labels.hpp"
-#include "braid/detail/recorder.hpp"
+#include "braid/detail/op_frame.hpp"
+#include "braid/detail/recorded_place.hpp"
 #include "braid/detail/runtime_base.hpp"
 
 namespace braid::detail {
 
 struct recorded_ops;
 
-/// An op that runs once in each replay, always on the same lane and therefore never twice at a time.
-class recorded_frame {
- public:
-  virtual ~recorded_frame() = default;
-  /// `native`: what the backend hands to every body, if it does.
-  virtual void run(std::uint64_t cursor, op_rank rank, const void* native) noexcept = 0;
-  /// Calls the body alone, which may throw.
-  virtual void enqueue(const void* native) = 0;
-  /// The op cannot run: see op_frame.
-  virtual void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept = 0;
-  [[nodiscard]] virtual const label_ref& label() const noexcept = 0;
-  [[nodiscard]] virtual std::vector<touched> touches() const = 0;
-};
-
 /// For what stands in memory of the recording.
 struct destroy_in_place {
-  void operator()(recorded_frame* frame) const noexcept { frame->~recorded_frame(); }
+  void operator()(any_frame* frame) const noexcept { frame->~any_frame(); }
 };
-using recorded_frame_ptr = std::unique_ptr<recorded_frame, destroy_in_place>;
+/// An op that runs once in each replay, always on the same lane and therefore never twice at a time.
+using recorded_frame = std::unique_ptr<any_frame, destroy_in_place>;
 
 /// What is being recorded on this thread.
 class recording_session {
@@ -56,11 +42,11 @@ class recording_session {
   [[nodiscard]] std::optional<stream_id> behind(std::span<buffer_core* const> used) const;
   [[nodiscard]] std::uint32_t next() noexcept { return rotation_++; }
   recorded_place add(stream_id id, lane_id lane, std::span<const binding> bound, bool is_named,
-                     recorded_frame_ptr frame);
+                     recorded_frame frame);
   /// Makes an op in the recording's memory.
   template <class Frame>
-  [[nodiscard]] recorded_frame_ptr make(typename Frame::frame&& from) {
-    return recorded_frame_ptr(new (room(sizeof(Frame), alignof(Frame))) Frame(std::move(from)));
+  [[nodiscard]] recorded_frame make(typename Frame::frame&& from) {
+    return recorded_frame(new (room(sizeof(Frame), alignof(Frame))) Frame(std::move(from)));
   }
   /// The op of this place does that.
   void note(buffer_core& core, byte_range range, access kind, recorded_place at);

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "braid/detail/retired.hpp"
 #include "braid/detail/stamp.hpp"
+#include "braid/detail/time.hpp"
 
 namespace braid::detail {
 

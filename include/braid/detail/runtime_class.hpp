@@ -2,35 +2,36 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "braid/buffer.hpp"
-#include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/multi_stream_fwd.hpp"
 #include "braid/detail/op_frame.hpp"
+#include "braid/detail/pack.hpp"
 #include "braid/detail/pool.hpp"
 #include "braid/detail/recording_session.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/detail/time.hpp"
 #include "braid/detail/trace_hooks.hpp"
 #include "braid/future.hpp"
 #include "braid/memory.hpp"
 #include "braid/policies.hpp"
 #include "braid/recording.hpp"
+#include "braid/shutdown_report.hpp"
+#include "braid/stream_stats.hpp"
 
-// runtime.hpp without the bodies of the engine (see multi_stream_class.hpp) and of members that are no
-// templates.
+// runtime.hpp without the engine and without the bodies of members that are no templates: where the library has
+// compiled them for a backend, a program need not.
 
 namespace braid {
 
@@ -161,19 +162,6 @@ class view {
 
 namespace detail {
 
-/// Bodies put work on a native stream, which is their first argument, instead of being the work: they are
-/// called inside submit(). Such a backend has beside launch()
-///   B::native_stream
-///   B::mover(native).copy(to, from, bytes), .fill(span, value)    copies also from and to stages
-///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
-///   b.failure()             why no op can run any more: an exception, or null
-///   b.shares_memory_with(other)    optional: whether its copies reach the memory of a runtime over `other`
-///   b.reach(data, bytes)    optional: lets ops use memory of the host while what it returns lives
-///   b.expect_usable<Body>(spans...)    optional, with B::checks_bodies: throws where the body could not be
-///   called
-template <class B>
-concept enqueueing_backend = requires { typename B::native_stream; };
-
 /// It can make one command of what bodies put on several streams:
 ///   B::graph                          launch(native) runs it
 ///   b.wants_graphs()                  whether that is to be done
@@ -209,7 +197,7 @@ class basic_runtime final : private detail::runtime_base {
   template <element T>
   buffer<T> make_buffer(std::uint64_t count, zeroed_t, std::string_view name = {}) {
     auto made = make_buffer<T>(count, name);
-    if (count != 0) zero(made);
+    if (count != 0) fill_bytes("zero", detail::as_bytes(braid::write(made)), detail::fill_value("", 1));
     return made;
   }
   /// Memory that braid did not allocate, with what is in it. It has to stay until the work on the buffer is
@@ -227,13 +215,13 @@ class basic_runtime final : private detail::runtime_base {
   template <class... Args>
     requires(sizeof...(Args) >= 1)
   submission submit(std::string_view label, Args&&... args) {
-    return split(nullptr, label, std::forward_as_tuple(std::forward<Args>(args)...),
+    return split(nullptr, label, detail::pack<Args&&...>{{std::forward<Args>(args)}...},
                  std::make_index_sequence<sizeof...(Args) - 1>{});
   }
   template <class... Args>
     requires(sizeof...(Args) >= 1)
   submission submit(stream_id stream, std::string_view label, Args&&... args) {
-    return split(&stream, label, std::forward_as_tuple(std::forward<Args>(args)...),
+    return split(&stream, label, detail::pack<Args&&...>{{std::forward<Args>(args)}...},
                  std::make_index_sequence<sizeof...(Args) - 1>{});
   }
 
@@ -246,14 +234,23 @@ class basic_runtime final : private detail::runtime_base {
 
   /// A copy of what the buffer holds after all that was submitted so far.
   template <element T>
-  future<std::vector<T>> read(const buffer_slice<T>& from);
+  future<std::vector<T>> read(const buffer_slice<T>& from) {
+    auto state = std::make_shared<detail::future_state<std::vector<T>>>(link_, detail::op_point{});
+    read_bytes(detail::as_bytes(braid::read(from)), {state, &detail::take_vector<T>});
+    return future<std::vector<T>>(std::move(state));
+  }
   template <element T>
   future<std::vector<T>> read(const buffer<T>& from) {
     return read(buffer_slice<T>(from));
   }
   /// Likewise, into memory that has to stay until the future is ready.
   template <element T>
-  future<void> read(const buffer_slice<T>& from, std::span<T> to);
+  future<void> read(const buffer_slice<T>& from, std::span<T> to) {
+    expect_length("read()", from.handle().get(), from.size(), to.size());
+    auto state = std::make_shared<detail::future_state<void>>(link_, detail::op_point{});
+    read_bytes(detail::as_bytes(braid::read(from)), {state, &detail::take_bytes, to.data()});
+    return future<void>(std::move(state));
+  }
   template <element T>
   future<void> read(const buffer<T>& from, std::span<T> to) {
     return read(buffer_slice<T>(from), to);
@@ -261,28 +258,42 @@ class basic_runtime final : private detail::runtime_base {
 
   /// Copies the source before it returns. Throws usage_error if the lengths differ.
   template <element T>
-  submission write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from);
+  submission write(const buffer_slice<T>& to, std::span<const std::type_identity_t<T>> from) {
+    expect_length("write()", to.handle().get(), to.size(), from.size());
+    return write_bytes(detail::as_bytes(braid::write(to)), from.data());
+  }
   template <element T>
   submission write(const buffer<T>& to, std::span<const std::type_identity_t<T>> from) {
     return write(buffer_slice<T>(to), from);
   }
   /// Keeps the source instead of copying it: a container that is moved in.
   template <element T, class Owner>
-  submission write_from(const buffer_slice<T>& to, Owner owner);
+  submission write_from(const buffer_slice<T>& to, Owner owner) {
+    expect_length("write_from()", to.handle().get(), to.size(), std::span<const T>(std::as_const(owner)).size());
+    auto kept = std::make_shared<Owner>(std::move(owner));
+    const std::span<const T> from(std::as_const(*kept));
+    return write_kept(detail::as_bytes(braid::write(to)), from.data(), std::move(kept));
+  }
   template <element T, class Owner>
   submission write_from(const buffer<T>& to, Owner owner) {
     return write_from(buffer_slice<T>(to), std::move(owner));
   }
 
   template <element T>
-  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value);
+  submission fill(const buffer_slice<T>& to, const std::type_identity_t<T>& value) {
+    return fill_bytes("fill", detail::as_bytes(braid::write(to)), detail::fill_value(&value, sizeof(T)));
+  }
   template <element T>
   submission fill(const buffer<T>& to, const std::type_identity_t<T>& value) {
     return fill(buffer_slice<T>(to), value);
   }
   /// The source may belong to another runtime with a backend of the same kind: both sides are ordered.
   template <element T>
-  submission copy(const buffer_slice<T>& to, const buffer_slice<std::type_identity_t<T>>& from);
+  submission copy(const buffer_slice<T>& to, const buffer_slice<std::type_identity_t<T>>& from) {
+    if (!from.handle()) detail::throw_null_buffer();
+    expect_length("copy()", to.handle().get(), to.size(), from.size());
+    return copy_bytes(detail::as_bytes(braid::write(to)), detail::as_bytes(braid::read(from)));
+  }
   template <element T>
   submission copy(const buffer<T>& to, const buffer<T>& from) {
     return copy(buffer_slice<T>(to), buffer_slice<T>(from));
@@ -292,24 +303,20 @@ class basic_runtime final : private detail::runtime_base {
 
   /// Enters an access that is over at `event`: whatever conflicts with it from now on waits for it.
   template <class T, access Kind>
-  void note(const detail::buffer_argument<T, Kind>& a, typename B::event event);
+  void note(const detail::buffer_argument<T, Kind>& a, typename B::event event) {
+    note_bytes(a.core, a.range(), Kind, a.tag, std::move(event));
+  }
   /// An event behind all writes to the buffer that were submitted so far, for a stream that is not braid's to
   /// wait on. The event is the caller's; what the caller then does with the buffer, note() tells.
   template <element T>
-  typename B::event last_write(const buffer<T>& of);
-  /// Later ops of the stream come after `event`.
-  void wait_for(stream_id stream, const typename B::event& event) {
-    expect_outside_body("wait_for()");
-    engine_->wait_for(stream, event);
+  typename B::event last_write(const buffer<T>& of) {
+    return last_write_of(detail::as_bytes(braid::read(of)));
   }
+  /// Later ops of the stream come after `event`.
+  void wait_for(stream_id stream, const typename B::event& event);
   /// The stream of this id is one that the program made. Before its first use. Ops go there only where they
   /// name it.
-  void adopt(stream_id stream, typename B::stream native) {
-    engine_->adopt(stream, std::move(native));
-    const std::scoped_lock lock(adopted_mutex_);
-    adopted_lanes_.push_back(engine_->lane_of(stream));
-    has_adopted_lanes_.store(true, std::memory_order_release);  // pairs with may_place()
-  }
+  void adopt(stream_id stream, typename B::stream native);
 
   // ---- Waiting. A thread that waits runs ready ops meanwhile where the backend runs on this machine's
   // cores.
@@ -321,72 +328,40 @@ class basic_runtime final : private detail::runtime_base {
     wait_for_buffer(b.handle().get());
   }
   /// Blocks until all that was submitted to the stream is over, well or not.
-  void wait(stream_id stream) {
-    expect_outside_body("wait()");
-    const traced_host_wait traced(*this);
-    engine_->wait(stream);
-  }
+  void wait(stream_id stream);
   /// Likewise, for all streams.
-  void synchronize() {
-    expect_outside_body("synchronize()");
-    const traced_host_wait traced(*this);
-    engine_->wait_all();
-    forget_cancels();
-  }
+  void synchronize();
   /// Waits up to `timeout` for submitted work and what follows it, and says what is stuck. If nothing is, the
   /// runtime refuses submits from then on; else it goes on.
-  shutdown_report shutdown(std::chrono::milliseconds timeout) {
-    expect_outside_body("shutdown()");
-    return engine_->shutdown(timeout);
-  }
+  shutdown_report shutdown(std::chrono::milliseconds timeout);
 
   // ---- About it.
 
   /// Destroys the object after all work now on `after`, on a braid thread.
   template <class T>
   void retire(T&& object, stream_id after) {
-    engine_->retire(std::forward<T>(object), after);
+    retire_after(detail::retired::of(std::forward<T>(object)), after);
   }
-  [[nodiscard]] runtime_stats stats() const {
-    return {engine_->stats(), memory(), staging_->usage(), failed(), skipped(), cancelled()};
-  }
+  [[nodiscard]] runtime_stats stats() const;
   /// Gives free memory that nobody can touch any more back to the system, until at most `keep` bytes are
   /// reserved. Returns how many bytes went.
   std::uint64_t trim(std::uint64_t keep = 0);
+  /// See braid/multi_stream.hpp, which not every backend's header includes.
   [[nodiscard]] multi_stream<B>& engine() noexcept { return *engine_; }
-  [[nodiscard]] B& backend() noexcept { return engine_->backend(); }
+  [[nodiscard]] B& backend() noexcept;
 
  private:
   using engine_type = multi_stream<B>;
 
-  /// Tells a trace how long the program stood still.
-  struct traced_host_wait {
-    explicit traced_host_wait(const basic_runtime& runtime, detail::op_point op = {}) noexcept
-        : of(runtime), on(op) {
-      if (!of.is_traced()) [[likely]]
-        return;
-      began = detail::trace_now();
-      used = detail::trace_thread_time();
-    }
-    ~traced_host_wait() {
-      if (began != 0) [[unlikely]]
-        detail::trace_host_wait(of.trace_number(), on, began, used);
-    }
-    traced_host_wait(const traced_host_wait&) = delete;
-    traced_host_wait& operator=(const traced_host_wait&) = delete;
-    const basic_runtime& of;
-    detail::op_point on;
-    std::int64_t began = 0;
-    std::int64_t used = 0;
-  };
+  struct traced_host_wait;
 
   // Of runtime_base.
   void wait_for(detail::op_point op) override;
   bool may_cancel() const noexcept override { return !detail::enqueueing_backend<B>; }
-  bool is_over(detail::op_point op) override { return engine_->is_over(op.lane(), op.cursor()); }
+  bool is_over(detail::op_point op) override;
   void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
   void notify(std::atomic<std::uint32_t>& word) noexcept override;
-  void post(detail::retired object) override { engine_->post(std::move(object)); }
+  void post(detail::retired object) override;
   void release(detail::buffer_core& dead) noexcept override;
   const void* kind() const noexcept override {
     static constexpr char here = 0;  // its address tells runtimes with one backend from others
@@ -483,37 +458,32 @@ class basic_runtime final : private detail::runtime_base {
   }
   [[gnu::noinline]] detail::block* take_memory(detail::buffer_core& core, detail::lane_id lane);
   detail::block* take_block(detail::lane_id lane, std::uint64_t bytes);
-  [[nodiscard]] detail::pool& pool_of(detail::lane_id lane) noexcept {
-    if constexpr (requires { engine_->backend().device_of(engine_->stream_of(lane)); }) {
-      if (pools_.size() > 1) return *pools_[engine_->backend().device_of(engine_->stream_of(lane))];
-    }
-    return *pools_.front();
-  }
-  static std::vector<std::shared_ptr<memory_source>> memories_of(B& backend) {
-    if constexpr (requires { backend.memories(); }) {
-      return backend.memories();
-    } else {
-      return {backend.memory()};
-    }
-  }
+  [[nodiscard]] detail::pool& pool_of(detail::lane_id lane) noexcept;
+  static std::vector<std::shared_ptr<memory_source>> memories_of(B& backend);
   [[nodiscard]] memory_usage memory() const;
   detail::block* take_stage(detail::lane_id lane, std::uint64_t bytes);
 
-  template <class Tuple, std::size_t... I>
-  submission split(const stream_id* where, std::string_view label, Tuple&& args, std::index_sequence<I...>) {
-    return give(where, label, std::get<sizeof...(I)>(std::forward<Tuple>(args)),
-                std::as_const(std::get<I>(args))...);
+  template <class Pack, std::size_t... I>
+  submission split(const stream_id* where, std::string_view label, const Pack& args,
+                   std::index_sequence<I...>) {
+    return give(where, label, detail::get<sizeof...(I)>(args), detail::get<I>(args)...);
   }
   template <class Body, class... Args>
   submission give(const stream_id* where, std::string_view text, Body&& body, const Args&... args);
   template <class Body>
   submission give(const stream_id* where, std::string_view text, Body&& body, const bindings& list);
-  static detail::lane_id lane_in(void* engine, stream_id id) {
-    return static_cast<engine_type*>(engine)->lane_of(id);
-  }
+  static detail::lane_id lane_in(void* engine, stream_id id);
+  [[nodiscard]] detail::lane_id lane_of(stream_id id);
+  void retire_after(detail::retired object, stream_id after);
   template <class Body, class Pack>
   detail::op_point launch(stream_id id, detail::lane_id lane, std::string_view label, Body&& body,
                           Pack&& held, std::span<const binding> bound, bool is_named = false);
+  resolved_streams<B> begin(stream_id id, detail::lane_id lane, const detail::label_ref& label,
+                            std::span<const binding> bound, bool is_named);
+  /// Where bodies are called at once.
+  detail::op_point launch_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
+                              const detail::label_ref& label, std::span<const binding> bound, bool is_named)
+    requires detail::enqueueing_backend<B>;
 
   // Recording: see runtime_record.hpp.
   struct sequence;
@@ -527,6 +497,7 @@ class basic_runtime final : private detail::runtime_base {
   template <class Body, class Pack>
   detail::recorded_place record_frame(stream_id id, detail::lane_id lane, std::string_view text, Body&& body,
                                       Pack&& held, std::span<const binding> bound, bool is_named);
+  void own(std::span<const binding> bound);
   recording finish_record(detail::recording_session& session, record_options options);
   stream_id place_recorded(std::span<detail::buffer_core* const> used);
   template <class T, access Kind>
@@ -565,19 +536,14 @@ class basic_runtime final : private detail::runtime_base {
   static void add_points(const detail::scratch_argument<T>&, detail::op_point*&) noexcept {}
   static void add_points(const binding&, detail::op_point*&) noexcept {}
   static void add_points_of(detail::buffer_core& core, access kind, detail::op_point*& out) noexcept;
-  [[nodiscard]] bool may_place(stream_id id) {
-    return !has_adopted_lanes_.load(std::memory_order_acquire) || !is_adopted(engine_->lane_of(id));
-  }
-  [[nodiscard]] bool is_adopted(detail::lane_id lane) {
-    const std::scoped_lock lock(adopted_mutex_);
-    for (const detail::lane_id adopted : adopted_lanes_)
-      if (adopted == lane) return true;
-    return false;
-  }
+  [[nodiscard]] bool may_place(stream_id id);
+  [[nodiscard]] bool is_adopted(detail::lane_id lane);
   /// About how many ops the stream has still to run.
   [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
 
-  // Data.
+  // Data: see runtime_data.hpp.
+  using bytes_read = detail::buffer_argument<const std::byte, access::read>;
+  using bytes_written = detail::buffer_argument<std::byte, access::write>;
   struct give_to_pool {
     detail::pool* pool;
     void operator()(detail::block* b) const noexcept { pool->give(b); }
@@ -590,18 +556,23 @@ class basic_runtime final : private detail::runtime_base {
   template <access StageKind, class T, access Kind, class Prepare, class Body>
   staged give_staged(std::string_view label, const detail::buffer_argument<T, Kind>& a, Prepare prepare,
                      Body&& body);
-  template <class State, class T, class Take>
-  void read_staged(const std::shared_ptr<State>& state, const buffer_slice<T>& from, Take take);
-  template <element T>
-  void zero(const buffer<T>& made);
+  void expect_length(const char* what, const detail::buffer_core* core, std::uint64_t expected,
+                     std::uint64_t given) const;
+  void read_bytes(bytes_read from, detail::read_result into);
+  submission write_bytes(bytes_written to, const void* from);
+  submission write_kept(bytes_written to, const void* from, std::shared_ptr<void> owner);
+  submission fill_bytes(std::string_view label, bytes_written to, detail::fill_value value);
+  submission copy_bytes(bytes_written to, bytes_read from);
+  void note_bytes(detail::buffer_core* core, byte_range range, access kind, std::uint32_t tag,
+                  typename B::event event);
+  typename B::event last_write_of(bytes_read a);
 
   /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
   /// lives.
   typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);
-  template <element T>
-  submission copy_between(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
-  template <element T>
-  submission carry_over(basic_runtime& other, const buffer_slice<T>& to, const buffer_slice<T>& from);
+  submission copy_between(basic_runtime& other, bytes_written target, bytes_read source);
+  submission carry_over(basic_runtime& other, bytes_written to, bytes_read from)
+    requires detail::enqueueing_backend<B>;
 
   // The engine goes first, while everything else is still there; then the pools.
   const placement placement_;
@@ -621,6 +592,5 @@ class basic_runtime final : private detail::runtime_base {
 
 }  // namespace braid
 
-#include "braid/detail/runtime_data.hpp"
 #include "braid/detail/runtime_record.hpp"
 #include "braid/detail/runtime_submit.hpp"

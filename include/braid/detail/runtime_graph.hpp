@@ -11,22 +11,6 @@ namespace braid {
 
 namespace detail {
 
-/// A recorded op on its way, where its body is called at once.
-struct replayed_call {
-  runtime_base* home;
-  recorded_frame* frame;
-  const label_ref& label;
-  op_rank rank;
-
-  template <class Native>
-  void operator()(std::uint64_t cursor, const Native& native) noexcept {
-    frame->run(cursor, rank, &native);
-  }
-  void give_up(std::uint64_t cursor, const std::exception_ptr& cause) noexcept {
-    frame->give_up(cursor, rank, cause);
-  }
-};
-
 /// Throws where a submit to one of the streams would.
 template <class Engine>
 void admit_parts(Engine& engine, const replay_plan& plan) {
@@ -128,7 +112,7 @@ class graph_replay<B> {
         if (std::exchange(t.kind, access::write) != access::read) held.all.push_back(t);
       }
     }
-    using made_frame = recorded_frame_of<B, body, held_together>;
+    using made_frame = any_frame_of<B, body, held_together>;
     frame_ = std::make_unique<made_frame>(
         typename made_frame::frame{&home, label_ref::of(ops_->name()),
                                    op_rank(plan_.parts[plan_.leader].lane, 0), std::move(held), body{this}});
@@ -148,7 +132,7 @@ class graph_replay<B> {
       const op_rank rank(leader.lane, order + 1);
       try {
         engine.backend().launch(engine.stream_of(leader.lane), cursor,
-                                replayed_call{&home, frame_.get(), frame_->label(), rank});
+                                frame_call{&home, frame_.get(), frame_->label(), rank});
       } catch (...) {
         frame_->give_up(cursor, rank, std::current_exception());
       }
@@ -176,7 +160,7 @@ class graph_replay<B> {
   const std::shared_ptr<recorded_ops> ops_;
   replay_plan plan_;
   typename B::graph graph_;
-  std::unique_ptr<recorded_frame> frame_;
+  std::unique_ptr<any_frame> frame_;
   std::uint64_t times_ = 0;  // under the locks of its streams
 };
 

@@ -5,9 +5,32 @@
 
 #include <algorithm>
 
+#include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/runtime_class.hpp"
 
 namespace braid {
+
+/// Tells a trace how long the program stood still.
+template <runtime_backend B>
+struct basic_runtime<B>::traced_host_wait {
+  explicit traced_host_wait(const basic_runtime& runtime, detail::op_point op = {}) noexcept
+      : of(runtime), on(op) {
+    if (!of.is_traced()) [[likely]]
+      return;
+    began = detail::trace_now();
+    used = detail::trace_thread_time();
+  }
+  ~traced_host_wait() {
+    if (began != 0) [[unlikely]]
+      detail::trace_host_wait(of.trace_number(), on, began, used);
+  }
+  traced_host_wait(const traced_host_wait&) = delete;
+  traced_host_wait& operator=(const traced_host_wait&) = delete;
+  const basic_runtime& of;
+  detail::op_point on;
+  std::int64_t began = 0;
+  std::int64_t used = 0;
+};
 
 template <runtime_backend B>
 basic_runtime<B>::basic_runtime(B backend, runtime_options options)
@@ -86,7 +109,118 @@ detail::pool_options basic_runtime<B>::pool_options_of(const runtime_options& op
   return made;
 }
 
+// ---- Through the engine.
+
+template <runtime_backend B>
+B& basic_runtime<B>::backend() noexcept {
+  return engine_->backend();
+}
+
+template <runtime_backend B>
+detail::lane_id basic_runtime<B>::lane_of(stream_id id) {
+  return engine_->lane_of(id);
+}
+
+template <runtime_backend B>
+detail::lane_id basic_runtime<B>::lane_in(void* engine, stream_id id) {
+  return static_cast<engine_type*>(engine)->lane_of(id);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::own(std::span<const binding> bound) {
+  for (const binding& b : bound) engine_->own(b);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::retire_after(detail::retired object, stream_id after) {
+  engine_->retire(std::move(object), after);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::wait_for(stream_id stream, const typename B::event& event) {
+  expect_outside_body("wait_for()");
+  engine_->wait_for(stream, event);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::adopt(stream_id stream, typename B::stream native) {
+  engine_->adopt(stream, std::move(native));
+  const std::scoped_lock lock(adopted_mutex_);
+  adopted_lanes_.push_back(engine_->lane_of(stream));
+  has_adopted_lanes_.store(true, std::memory_order_release);  // pairs with may_place()
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::wait(stream_id stream) {
+  expect_outside_body("wait()");
+  const traced_host_wait traced(*this);
+  engine_->wait(stream);
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::synchronize() {
+  expect_outside_body("synchronize()");
+  const traced_host_wait traced(*this);
+  engine_->wait_all();
+  forget_cancels();
+}
+
+template <runtime_backend B>
+shutdown_report basic_runtime<B>::shutdown(std::chrono::milliseconds timeout) {
+  expect_outside_body("shutdown()");
+  return engine_->shutdown(timeout);
+}
+
+template <runtime_backend B>
+runtime_stats basic_runtime<B>::stats() const {
+  return {engine_->stats(), memory(), staging_->usage(), failed(), skipped(), cancelled()};
+}
+
+// ---- An op is given.
+
+/// Its stream is aligned; it is told to a trace.
+template <runtime_backend B>
+[[gnu::always_inline]] inline resolved_streams<B> basic_runtime<B>::begin(stream_id id, detail::lane_id lane,
+                                                                          const detail::label_ref& label,
+                                                                          std::span<const binding> bound,
+                                                                          bool is_named) {
+  const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
+  if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
+    engine_->backend().admit(engine_->stream_of(lane));
+  }
+  // Points need no marks: there is nothing to learn.
+  auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
+  if (submitted != 0) [[unlikely]] {
+    detail::trace_op({trace_number(), lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
+                     guard.waits().waits, &lane_in, engine_.get());
+  }
+  return guard;
+}
+
+template <runtime_backend B>
+detail::op_point basic_runtime<B>::launch_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
+                                              const detail::label_ref& label, std::span<const binding> bound,
+                                              bool is_named)
+  requires detail::enqueueing_backend<B>
+{
+  auto guard = begin(id, lane, label, bound, is_named);
+  engine_->backend().launch(
+      guard.current(), guard.cursor(),
+      detail::frame_call{this, &op, label, detail::op_rank(lane, ++detail::last_order)});
+  return detail::op_point(lane, guard.cursor());
+}
+
 // ---- Of runtime_base.
+
+template <runtime_backend B>
+bool basic_runtime<B>::is_over(detail::op_point op) {
+  return engine_->is_over(op.lane(), op.cursor());
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::post(detail::retired object) {
+  engine_->post(std::move(object));
+}
 
 template <runtime_backend B>
 void basic_runtime<B>::wait_for(detail::op_point op) {
@@ -214,6 +348,23 @@ detail::held_list basic_runtime<B>::hold_list(detail::lane_id lane, const bindin
 // ---- Memory.
 
 template <runtime_backend B>
+detail::pool& basic_runtime<B>::pool_of(detail::lane_id lane) noexcept {
+  if constexpr (requires { engine_->backend().device_of(engine_->stream_of(lane)); }) {
+    if (pools_.size() > 1) return *pools_[engine_->backend().device_of(engine_->stream_of(lane))];
+  }
+  return *pools_.front();
+}
+
+template <runtime_backend B>
+std::vector<std::shared_ptr<memory_source>> basic_runtime<B>::memories_of(B& backend) {
+  if constexpr (requires { backend.memories(); }) {
+    return backend.memories();
+  } else {
+    return {backend.memory()};
+  }
+}
+
+template <runtime_backend B>
 detail::block* basic_runtime<B>::take_memory(detail::buffer_core& core, detail::lane_id lane) {
   const std::lock_guard<detail::spin_lock> lock(core.lock);
   if (detail::block* found = core.memory.load(std::memory_order_relaxed)) return found;
@@ -276,6 +427,19 @@ std::uint64_t basic_runtime<B>::trim(std::uint64_t keep) {
 }
 
 // ---- Placement.
+
+template <runtime_backend B>
+bool basic_runtime<B>::may_place(stream_id id) {
+  return !has_adopted_lanes_.load(std::memory_order_acquire) || !is_adopted(engine_->lane_of(id));
+}
+
+template <runtime_backend B>
+bool basic_runtime<B>::is_adopted(detail::lane_id lane) {
+  const std::scoped_lock lock(adopted_mutex_);
+  for (const detail::lane_id adopted : adopted_lanes_)
+    if (adopted == lane) return true;
+  return false;
+}
 
 template <runtime_backend B>
 void basic_runtime<B>::add_points_of(detail::buffer_core& core, access kind,

@@ -6,42 +6,6 @@
 
 namespace braid {
 
-namespace detail {
-
-/// On lines of its own: a body may change what it captured, and the next op runs on another core.
-template <class B, class Body, class Pack>
-class alignas(64) recorded_frame_of final : public recorded_frame {
- public:
-  using frame = op_frame<Body, Pack>;
-  explicit recorded_frame_of(frame&& f) : frame_(std::move(f)) {}
-  void run(std::uint64_t cursor, op_rank rank, [[maybe_unused]] const void* native) noexcept override {
-    if constexpr (enqueueing_backend<B>) {
-      frame_.run(cursor, rank, *static_cast<const typename B::native_stream*>(native));
-    } else {
-      frame_.run(cursor, rank);
-    }
-  }
-  void enqueue([[maybe_unused]] const void* native) override {
-    if constexpr (enqueueing_backend<B>) {
-      const inside_body mark(frame_.label.name());
-      frame_.held.call(frame_.body, *static_cast<const typename B::native_stream*>(native));
-    }
-  }
-  void give_up(std::uint64_t cursor, op_rank rank, const std::exception_ptr& cause) noexcept override {
-    frame_.give_up(cursor, rank, cause);
-  }
-  [[nodiscard]] const label_ref& label() const noexcept override { return frame_.label; }
-  [[nodiscard]] std::vector<touched> touches() const override {
-    const auto all = frame_.held.touches();
-    return {all.begin(), all.end()};
-  }
-
- private:
-  frame frame_;
-};
-
-}  // namespace detail
-
 template <runtime_backend B>
 template <class F>
 recording basic_runtime<B>::record(F&& fn, record_options options) {
@@ -88,11 +52,10 @@ submission basic_runtime<B>::record_op(const stream_id* where, std::string_view 
     (add_core(used, args), ...);
     id = place_recorded(used);
   }
-  const detail::lane_id lane = engine_->lane_of(id);
-  detail::held_pack<decltype(hold_recorded(lane, args))...> held{{hold_recorded(lane, args)...}};
-  const auto bound = std::apply(
-      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
-      held.each);
+  const detail::lane_id lane = lane_of(id);
+  detail::held_pack<decltype(hold_recorded(lane, args))...> held{{{hold_recorded(lane, args)}...}};
+  const auto bound = held.each.apply(
+      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; });
   [[maybe_unused]] const detail::recorded_place at =
       record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   (note_recorded(args, at), ...);
@@ -110,7 +73,7 @@ submission basic_runtime<B>::record_list(const stream_id* where, std::string_vie
     used.push_back(item.handle.get());
   }
   const stream_id id = where != nullptr ? *where : place_recorded(used);
-  const detail::lane_id lane = engine_->lane_of(id);
+  const detail::lane_id lane = lane_of(id);
   std::vector<binding> bound;
   detail::held_list held = hold_list(lane, list, bound);
   const detail::recorded_place at =
@@ -125,14 +88,14 @@ template <class Body, class Pack>
 detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane_id lane,
                                                       std::string_view text, Body&& body, Pack&& held,
                                                       std::span<const binding> bound, bool is_named) {
-  using made_frame = detail::recorded_frame_of<B, std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+  using made_frame = detail::any_frame_of<B, std::decay_t<Body>, std::remove_cvref_t<Pack>>;
   if constexpr (requires {
                   B::checks_bodies;
-                  held.template expect_usable<Body>(engine_->backend());
+                  held.template expect_usable<Body>(backend());
                 }) {
-    held.template expect_usable<Body>(engine_->backend());
+    held.template expect_usable<Body>(backend());
   }
-  for (const binding& b : bound) engine_->own(b);
+  own(bound);
   detail::recording_session& session = *detail::inside_record::session;
   return session.add(id, lane, bound, is_named,
                      session.make<made_frame>({this, detail::label_ref::of(text), detail::op_rank(lane, 0),

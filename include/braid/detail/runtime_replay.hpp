@@ -16,10 +16,10 @@ namespace detail {
 /// A recorded op on its way, where it runs later.
 struct replayed_op {
   std::shared_ptr<const recorded_ops> of;
-  recorded_frame* frame;
+  any_frame* frame;
   op_rank rank;
   struct {
-    const recorded_frame* of;
+    const any_frame* of;
     [[nodiscard]] std::vector<touched> touches() const { return of->touches(); }
   } held;
 
@@ -209,11 +209,11 @@ class basic_runtime<B>::sequence::one_by_one {
     }
   }
 
-  void launch(typename B::stream& stream, std::uint64_t cursor, detail::recorded_frame& frame,
+  void launch(typename B::stream& stream, std::uint64_t cursor, detail::any_frame& frame,
               detail::op_rank rank) {
     if constexpr (detail::enqueueing_backend<B>) {
       self_.engine_->backend().launch(stream, cursor,
-                                      detail::replayed_call{&self_, &frame, frame.label(), rank});
+                                      detail::frame_call{&self_, &frame, frame.label(), rank});
     } else {
       self_.engine_->backend().launch(stream, cursor, detail::replayed_op{ops_, &frame, rank, {&frame}});
     }

@@ -102,15 +102,14 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     (add_points(args, end), ...);
     id = place({before, end});
   }
-  const detail::lane_id lane = engine_->lane_of(id);
+  const detail::lane_id lane = lane_of(id);
   std::uint64_t newest = detail::last_order;
   (look_at_order(args, newest), ...);
   detail::last_order = newest;
   scratch_blocks<(std::size_t{is_scratch<Args>::value} + ... + 0)> blocks{*this};
-  detail::held_pack<decltype(hold(blocks, lane, args))...> held{{hold(blocks, lane, args)...}};
-  const auto bound = std::apply(
-      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; },
-      held.each);
+  detail::held_pack<decltype(hold(blocks, lane, args))...> held{{{hold(blocks, lane, args)}...}};
+  const auto bound = held.each.apply(
+      [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; });
   const detail::op_point op =
       launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   (note_use(args, op), ...);
@@ -130,7 +129,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
   detail::op_point* end = before.data();
   for (const auto& item : list.items_) add_points_of(*item.handle.get(), item.kind, end);
   const stream_id id = where != nullptr ? *where : place({before.data(), end});
-  const detail::lane_id lane = engine_->lane_of(id);
+  const detail::lane_id lane = lane_of(id);
   for (const auto& item : list.items_) look_at_order_of(*item.handle.get(), detail::last_order);
   std::vector<binding> bound;
   detail::held_list held = hold_list(lane, list, bound);
@@ -145,28 +144,27 @@ template <class Body, class Pack>
 detail::op_point basic_runtime<B>::launch(stream_id id, detail::lane_id lane, std::string_view text,
                                           Body&& body, Pack&& held, std::span<const binding> bound,
                                           bool is_named) {
-  const std::int64_t submitted = is_traced() ? detail::trace_now() : 0;
   if constexpr (requires {
                   B::checks_bodies;
-                  held.template expect_usable<Body>(engine_->backend());
+                  held.template expect_usable<Body>(backend());
                 }) {
-    held.template expect_usable<Body>(engine_->backend());
+    held.template expect_usable<Body>(backend());
   }
-  if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
-    engine_->backend().admit(engine_->stream_of(lane));
+  if constexpr (detail::enqueueing_backend<B>) {
+    // The body is called before this returns. What stands around that is the same for all, and the library's.
+    using frame = detail::any_frame_of<B, std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+    frame op({this, detail::label_ref::of(text), detail::op_rank(lane, 0), std::forward<Pack>(held),
+              std::forward<Body>(body)});
+    return launch_now(id, lane, op, op.label(), bound, is_named);
+  } else {
+    detail::label_ref label = detail::label_ref::of(text);
+    auto guard = begin(id, lane, label, bound, is_named);
+    using frame = detail::op_frame<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
+    engine_->backend().launch(guard.current(), guard.cursor(),
+                              frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
+                                    std::forward<Pack>(held), std::forward<Body>(body)});
+    return detail::op_point(lane, guard.cursor());
   }
-  detail::label_ref label = detail::label_ref::of(text);
-  // Points need no marks: there is nothing to learn.
-  auto guard = engine_->resolve(lane, id, point_backend<B> ? nullptr : label.lasting(), bound);
-  if (submitted != 0) [[unlikely]] {
-    detail::trace_op({trace_number(), lane, id, guard.cursor(), label.name(), submitted, is_named}, bound,
-                     guard.waits().waits, &lane_in, engine_.get());
-  }
-  using frame = detail::op_frame<std::decay_t<Body>, std::remove_cvref_t<Pack>>;
-  engine_->backend().launch(guard.current(), guard.cursor(),
-                            frame{this, std::move(label), detail::op_rank(lane, ++detail::last_order),
-                                  std::forward<Pack>(held), std::forward<Body>(body)});
-  return detail::op_point(lane, guard.cursor());
 }
 
 }  // namespace braid

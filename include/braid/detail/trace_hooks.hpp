@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include "braid/alignment.hpp"
 #include "braid/detail/callback.hpp"
 #include "braid/detail/stamp.hpp"
+#include "braid/detail/time.hpp"
 #include "braid/resource.hpp"
 #include "braid/stream_id.hpp"
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <charconv>
 
 #include "braid/settings.hpp"
@@ -199,7 +200,7 @@ void mover::copy(void* to, const void* from, std::uint64_t bytes) const {
 
 // The driver fills with 1, 2 or 4 bytes. Wider values are set word by word, with the value's size as the
 // distance, in a first part; the rest is copied from there, twice as much each time.
-void mover::fill_bytes(void* to, const void* value, std::size_t size, std::uint64_t count) const {
+void mover::fill(void* to, const void* value, std::size_t size, std::uint64_t count) const {
   if (count == 0) return;
   const auto& cu = detail::driver();
   const auto begin = reinterpret_cast<CUdeviceptr>(to);

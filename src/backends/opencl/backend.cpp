@@ -275,7 +275,7 @@ std::size_t period_of(const std::byte* value, std::size_t size) {
 }  // namespace
 
 // What is no power of two, or too large, is brought there once and then copied, twice as much each time.
-void mover::fill_bytes(void* to, const void* value, std::size_t size, std::uint64_t count) const {
+void mover::fill(void* to, const void* value, std::size_t size, std::uint64_t count) const {
   if (count == 0) return;
   detail::stream_state& s = on_.state();
   const std::uint64_t bytes = size * count;
