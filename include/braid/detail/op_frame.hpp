@@ -119,7 +119,8 @@ struct held_pack {
     });
   }
   [[nodiscard]] std::array<touched, sizeof...(Held)> touches() const noexcept {
-    return each.apply([](const Held&... held) { return std::array<touched, sizeof...(Held)>{held.touch()...}; });
+    return each.apply(
+        [](const Held&... held) { return std::array<touched, sizeof...(Held)>{held.touch()...}; });
   }
 };
 
@@ -198,8 +199,8 @@ class any_frame {
   [[nodiscard]] virtual std::vector<touched> touches() const = 0;
 };
 
-/// Where bodies are the work it stands on lines of its own: a body may change what it captured, and the next op
-/// of a recording runs on another core.
+/// Where bodies are the work it stands on lines of its own: a body may change what it captured, and the next
+/// op of a recording runs on another core.
 template <class B, class Body, class Pack>
 class alignas(enqueueing_backend<B> ? alignof(void*) : 64) any_frame_of final : public any_frame {
  public:

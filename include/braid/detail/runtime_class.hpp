@@ -30,8 +30,8 @@
 #include "braid/shutdown_report.hpp"
 #include "braid/stream_stats.hpp"
 
-// runtime.hpp without the engine and without the bodies of members that are no templates: where the library has
-// compiled them for a backend, a program need not.
+// runtime.hpp without the engine and without the bodies of members that are no templates: where the library
+// has compiled them for a backend, a program need not.
 
 namespace braid {
 
@@ -269,7 +269,8 @@ class basic_runtime final : private detail::runtime_base {
   /// Keeps the source instead of copying it: a container that is moved in.
   template <element T, class Owner>
   submission write_from(const buffer_slice<T>& to, Owner owner) {
-    expect_length("write_from()", to.handle().get(), to.size(), std::span<const T>(std::as_const(owner)).size());
+    expect_length("write_from()", to.handle().get(), to.size(),
+                  std::span<const T>(std::as_const(owner)).size());
     auto kept = std::make_shared<Owner>(std::move(owner));
     const std::span<const T> from(std::as_const(*kept));
     return write_kept(detail::as_bytes(braid::write(to)), from.data(), std::move(kept));

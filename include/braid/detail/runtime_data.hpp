@@ -133,8 +133,8 @@ auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_
 }
 
 template <runtime_backend B>
-void basic_runtime<B>::expect_length(const char* what, const detail::buffer_core* core, std::uint64_t expected,
-                                     std::uint64_t given) const {
+void basic_runtime<B>::expect_length(const char* what, const detail::buffer_core* core,
+                                     std::uint64_t expected, std::uint64_t given) const {
   expect_ours(core);
   if (expected != given) detail::throw_other_length(what, core->name, expected, given);
 }
@@ -221,9 +221,8 @@ submission basic_runtime<B>::copy_bytes(bytes_written to, bytes_read from) {
     return copy_between(source, to, from);
   }
   return submit("copy", from, to,
-                detail::moving<B>([](const auto& mover, std::span<const std::byte> s, std::span<std::byte> x) {
-                  mover.copy(x.data(), s.data(), x.size());
-                }));
+                detail::moving<B>([](const auto& mover, std::span<const std::byte> s,
+                                     std::span<std::byte> x) { mover.copy(x.data(), s.data(), x.size()); }));
 }
 
 template <runtime_backend B>

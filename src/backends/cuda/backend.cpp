@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cstring>
 #include <charconv>
+#include <cstring>
 
 #include "braid/settings.hpp"
 #include "nvtx.hpp"
