@@ -15,6 +15,7 @@
 
 #include "allocations.hpp"
 #include "braid/detail/pool.hpp"
+#include "braid/detail/stamp_pool.hpp"
 #include "instructions.hpp"
 #include "machine.hpp"
 #include "median.hpp"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "braid/detail/op_locks.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
 

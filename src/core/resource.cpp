@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "braid/detail/stamp_pool.hpp"
 #include "braid/error.hpp"
 
 namespace braid {

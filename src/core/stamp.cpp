@@ -1,4 +1,4 @@
-#include "braid/detail/stamp.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 #include <algorithm>
 #include <new>

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "braid/detail/stamp_pool.hpp"
+
 namespace braid::detail {
 
 namespace {

@@ -183,6 +183,10 @@ block* pool::adopt(void* data, std::uint64_t bytes) {
   return made.release();
 }
 
+void give_back(block* b) noexcept {
+  b->home->give(b);
+}
+
 void pool::give(block* b) noexcept {
   // No handle is left: nobody else looks at the block.
   if (b->writer != nullptr && b->crossed == 0) b->writer->learn(false);

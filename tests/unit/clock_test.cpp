@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "braid/detail/stamp.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "braid/detail/history.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
 namespace {

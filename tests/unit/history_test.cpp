@@ -1,4 +1,5 @@
 #include "braid/detail/history.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 
 #include "braid/alignment.hpp"
 #include "braid/detail/slot.hpp"
+#include "braid/detail/stamp_pool.hpp"
 #include "braid/error.hpp"
 #include "braid/log.hpp"
 #include "braid/policies.hpp"

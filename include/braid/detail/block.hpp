@@ -11,6 +11,10 @@ namespace braid::detail {
 
 struct page;
 class pool;
+struct block;
+
+/// To the pool that it came from: see pool::give().
+void give_back(block* b) noexcept;
 
 /// The first of `count` ids that no other resource of this process has or will have.
 std::uint64_t reserve_resource_ids(std::uint64_t count) noexcept;

@@ -276,7 +276,7 @@ class cpu_scheduler {
   [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on) const noexcept;
   bool pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at);
   bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
-                bool& is_timed);
+                bool& is_timed, bool& is_told);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
   void publish_soon(cpu_queue& q, std::uint64_t cursor);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "braid/backend.hpp"
-#include "braid/detail/stamp.hpp"
+#include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
 

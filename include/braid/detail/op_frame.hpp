@@ -141,33 +141,16 @@ struct op_frame {
   /// Likewise, as an op of another rank: one that was recorded has a new one in each replay.
   template <class... Native>
   void run(std::uint64_t cursor, op_rank as, Native... native) noexcept {
-    // Where the body is the work, its time is the op's.
-    constexpr bool is_work = sizeof...(Native) == 0;
-    const std::int64_t began = is_work && home->is_traced() ? trace_now() : 0;
-    failure_ptr why;
+    if (is_watched<sizeof...(Native) == 0>()) [[unlikely]]
+      return run_watched(cursor, as, native...);
+    try {
+      call(native...);
+    } catch (...) {
+      return end(home->fail(info(cursor, as), held.touches(), std::current_exception()));
+    }
     if (home->needs_attention()) [[unlikely]]
-      why = home->refuse(info(cursor, as), held.touches());
-    bool is_refused = why != nullptr;
-    if constexpr (requires { body.refuse(); }) {
-      if (!why) why = body.refuse();
-      if (why && !is_refused) home->pass_on(info(cursor, as), held.touches(), why);
-      is_refused = why != nullptr;
-    }
-    if (!why) {
-      try {
-        const inside_body mark(label.name());
-        held.call(body, native...);
-      } catch (...) {
-        why = home->fail(info(cursor, as), held.touches(), std::current_exception());
-      }
-      if (!why && home->needs_attention()) [[unlikely]]
-        home->heal(held.touches());
-    }
-    if constexpr (requires { body.finish(why); }) body.finish(why);
-    if (began != 0) [[unlikely]] {
-      trace_run(home->trace_number(), as.lane(), cursor, began, trace_now(),
-                is_refused ? traced_outcome::skipped : (why ? traced_outcome::failed : traced_outcome::done));
-    }
+      home->heal(held.touches());
+    end(nullptr);
   }
 
   /// The op cannot run, whatever it reads: the device is gone.
@@ -175,13 +158,55 @@ struct op_frame {
     give_up(cursor, rank, cause);
   }
   void give_up(std::uint64_t cursor, op_rank as, const std::exception_ptr& cause) noexcept {
-    const failure_ptr why = home->fail(info(cursor, as), held.touches(), cause);
-    if constexpr (requires { body.finish(why); }) body.finish(why);
+    end(home->fail(info(cursor, as), held.touches(), cause));
   }
 
   [[nodiscard]] op_info info(std::uint64_t cursor) const noexcept { return info(cursor, rank); }
   [[nodiscard]] op_info info(std::uint64_t cursor, op_rank as) const noexcept {
     return {&label.name(), as.order(), op_point(as.lane(), cursor)};
+  }
+
+ private:
+  /// Something may be poisoned or cancelled, or the body can refuse to run; or a trace wants to know how long
+  /// it takes, where the body is the work.
+  template <bool IsWork>
+  [[nodiscard]] bool is_watched() const noexcept {
+    if constexpr (requires { body.refuse(); }) return true;
+    return home->needs_attention() || (IsWork && home->is_traced());
+  }
+  template <class... Native>
+  [[gnu::noinline]] void run_watched(std::uint64_t cursor, op_rank as, Native... native) noexcept {
+    const std::int64_t began = sizeof...(Native) == 0 && home->is_traced() ? trace_now() : 0;
+    failure_ptr why;
+    if (home->needs_attention()) why = home->refuse(info(cursor, as), held.touches());
+    if constexpr (requires { body.refuse(); }) {
+      if (!why) {
+        why = body.refuse();
+        if (why) home->pass_on(info(cursor, as), held.touches(), why);
+      }
+    }
+    const bool is_refused = why != nullptr;
+    if (!is_refused) {
+      try {
+        call(native...);
+      } catch (...) {
+        why = home->fail(info(cursor, as), held.touches(), std::current_exception());
+      }
+      if (!why && home->needs_attention()) home->heal(held.touches());
+    }
+    end(why);
+    if (began != 0) {
+      trace_run(home->trace_number(), as.lane(), cursor, began, trace_now(),
+                is_refused ? traced_outcome::skipped : (why ? traced_outcome::failed : traced_outcome::done));
+    }
+  }
+  template <class... Native>
+  void call(Native... native) {
+    const inside_body mark(label.name());
+    held.call(body, native...);
+  }
+  void end(const failure_ptr& why) noexcept {
+    if constexpr (requires { body.finish(why); }) body.finish(why);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "braid/detail/slot.hpp"
+#include "braid/detail/stamp_pool.hpp"
 #include "braid/error.hpp"
 #include "braid/resource.hpp"
 #include "braid/stream_pool.hpp"

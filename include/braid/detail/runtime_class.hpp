@@ -18,7 +18,6 @@
 #include "braid/detail/multi_stream_fwd.hpp"
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pack.hpp"
-#include "braid/detail/pool.hpp"
 #include "braid/detail/recording_session.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/detail/time.hpp"
@@ -174,6 +173,7 @@ template <class B>
 class graph_replay {};
 
 struct held_list;
+struct pool_options;
 
 }  // namespace detail
 
@@ -398,7 +398,7 @@ class basic_runtime final : private detail::runtime_base {
     std::array<detail::block*, Count> blocks{};
     std::size_t taken = 0;
     ~scratch_blocks() {
-      for (std::size_t i = 0; i < taken; ++i) blocks[i]->home->give(blocks[i]);
+      for (std::size_t i = 0; i < taken; ++i) detail::give_back(blocks[i]);
     }
   };
   template <class A>
@@ -459,6 +459,7 @@ class basic_runtime final : private detail::runtime_base {
   }
   [[gnu::noinline]] detail::block* take_memory(detail::buffer_core& core, detail::lane_id lane);
   detail::block* take_block(detail::lane_id lane, std::uint64_t bytes);
+  detail::block* take_scratch(detail::lane_id lane, std::uint64_t bytes);
   [[nodiscard]] detail::pool& pool_of(detail::lane_id lane) noexcept;
   static std::vector<std::shared_ptr<memory_source>> memories_of(B& backend);
   [[nodiscard]] memory_usage memory() const;
@@ -545,15 +546,7 @@ class basic_runtime final : private detail::runtime_base {
   // Data: see runtime_data.hpp.
   using bytes_read = detail::buffer_argument<const std::byte, access::read>;
   using bytes_written = detail::buffer_argument<std::byte, access::write>;
-  struct give_to_pool {
-    detail::pool* pool;
-    void operator()(detail::block* b) const noexcept { pool->give(b); }
-  };
-  using stage_handle = std::unique_ptr<detail::block, give_to_pool>;
-  struct staged {
-    detail::op_point op;
-    stage_handle stage;
-  };
+  struct staged;
   template <access StageKind, class T, access Kind, class Prepare, class Body>
   staged give_staged(std::string_view label, const detail::buffer_argument<T, Kind>& a, Prepare prepare,
                      Body&& body);

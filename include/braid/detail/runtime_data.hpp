@@ -100,9 +100,20 @@ struct carried_body {
   }
 };
 
+struct give_back_at_end {
+  void operator()(block* b) const noexcept { give_back(b); }
+};
+using stage_handle = std::unique_ptr<block, give_back_at_end>;
+
 }  // namespace detail
 
 // ---- From and to the host.
+
+template <runtime_backend B>
+struct basic_runtime<B>::staged {
+  detail::op_point op;
+  detail::stage_handle stage;
+};
 
 // An op on `a` and on a stage, which is handed to `prepare` before the op is submitted.
 template <runtime_backend B>
@@ -117,7 +128,7 @@ auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_
   const stream_id id = place({before, end});
   const detail::lane_id lane = engine_->lane_of(id);
   // The op uses the stage, so that the stage keeps the op in its history and nobody uses it before.
-  stage_handle stage(take_stage(lane, a.count), {staging_.get()});
+  detail::stage_handle stage(take_stage(lane, a.count));
   prepare(stage->data);
   look_at_order(a, detail::last_order);
   scratch_blocks<0> none{*this};

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/pool.hpp"
 #include "braid/detail/runtime_class.hpp"
 
 namespace braid {
@@ -391,6 +392,13 @@ detail::block* basic_runtime<B>::take_block(detail::lane_id lane, std::uint64_t 
     (void)from.trim(std::numeric_limits<std::uint64_t>::max());
     return from.take(lane, bytes, is_ordered);
   }
+}
+
+template <runtime_backend B>
+detail::block* basic_runtime<B>::take_scratch(detail::lane_id lane, std::uint64_t bytes) {
+  detail::block* taken = take_block(lane, std::max<std::uint64_t>(1, bytes));
+  taken->home->note_owner(*taken, "scratch");
+  return taken;
 }
 
 template <runtime_backend B>

@@ -63,9 +63,8 @@ template <runtime_backend B>
 template <class Blocks, class T>
 detail::held_buffer<T, access::write, true> basic_runtime<B>::hold(Blocks& blocks, detail::lane_id lane,
                                                                    const detail::scratch_argument<T>& a) {
-  detail::block* memory = take_block(lane, a.count != 0 ? bytes_of<T>(a.count) : 1);
+  detail::block* memory = take_scratch(lane, bytes_of<T>(a.count));
   blocks.blocks[blocks.taken++] = memory;
-  memory->home->note_owner(*memory, "scratch");
   return {memory, reinterpret_cast<T*>(memory->data), a.count, {}};
 }
 

@@ -13,7 +13,7 @@
 #include "braid/detail/mark.hpp"
 #include "braid/detail/resource_state.hpp"
 #include "braid/detail/retired.hpp"
-#include "braid/detail/stamp.hpp"
+#include "braid/detail/stamp_pool.hpp"
 #include "braid/resource.hpp"
 #include "braid/stream_stats.hpp"
 

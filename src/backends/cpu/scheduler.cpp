@@ -15,6 +15,7 @@ constexpr unsigned turn = 256;        // ops that a stream runs before others ge
 constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile are left to gather
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;  // ns
+constexpr unsigned skipped_fences = 31;  // of each 32 short ops of a part: see publish_soon()
 constexpr unsigned looks_before_parking = 64;
 constexpr unsigned looks_beside_others = 4;  // which the thread could run instead
 constexpr unsigned looks_before_leaving = 250;
@@ -80,6 +81,15 @@ void cpu_scheduler::list(cpu_queue& q) {
 
 // ---- Running.
 
+namespace {
+
+/// Of each so many ops and one the last one; in any case when it is the last one of a turn.
+constexpr bool is_time_to_look(unsigned left, unsigned skipped) noexcept {
+  return (left & skipped) == (skipped & 1);
+}
+
+}  // namespace
+
 // One op in some is timed.
 template <class Op>
 void cpu_scheduler::run_timed(Op op) {
@@ -96,10 +106,11 @@ void cpu_scheduler::run_timed(Op op) {
 }
 
 // Runs ops of the part that stands at the front, until the caller has to look after something else: behind
-// the op after `at`, which is still to be told of. Who waits for which op was found when they were recorded,
-// and the completion of others is told with that of a later one. False: as pass_waits().
+// the op after `at`. Who waits for which op was found when they were recorded, and the completion of others
+// is told with that of a later one: `is_told` says whether that op's needs to be told no more, for now.
+// False: as pass_waits().
 bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left,
-                             unsigned skipped_looks, bool& is_timed) {
+                             unsigned skipped_looks, bool& is_timed, bool& is_told) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
   for (;; ++at, --left) {
     const recorded_op& op = *part.next;
@@ -114,20 +125,24 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& a
     } else {
       op.frame->run(at + 1, rank, nullptr);
     }
-    const bool is_end = part.sequence == part.last_sequence;
-    const bool is_seen = op.is_awaited || (is_end && op.is_last);
+    bool is_seen = op.is_awaited;
+    if (op.is_last) [[unlikely]]
+      is_seen = is_seen || part.sequence == part.last_sequence;
     if (++part.next == part.end) {
-      if (is_end) {
+      if (part.sequence == part.last_sequence) {
         part.~cpu_part();
         q.head += r.size;
+        is_told = false;
         return true;
       }
       part.next = part.begin;
       part.order += part.of->ops->sequence.size();
       ++part.sequence;
     }
-    if ((left & skipped_looks) <= 1) return true;
-    if (is_seen) publish_soon(q, at + 1);
+    const bool looks = is_time_to_look(left, skipped_looks);
+    is_told = !looks || (skipped_looks != 0 && !is_time_to_look(left, skipped_fences));
+    if (is_told && is_seen) publish_soon(q, at + 1);
+    if (looks) return true;
   }
 }
 
@@ -145,11 +160,12 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
+      bool is_told = false;
       for (bool ended = false; !ended;) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            if (!run_part(q, *r, at, left, skipped_looks, is_timed)) return true;  // parked
+            if (!run_part(q, *r, at, left, skipped_looks, is_timed, is_told)) return true;  // parked
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -185,11 +201,12 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         q.next_wait = 0;
       }
       ++at;
-      publish(q, at);
-      const bool is_enough = (left & skipped_looks) == 0 && until();
+      if (!is_told) publish(q, at);
+      const bool is_enough = is_time_to_look(left, skipped_looks) && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
         if (is_enough || ready_.has_any()) {
+          if (is_told) publish(q, at);
           if (at < limit || q.submitted.load(std::memory_order_relaxed) > at) {
             q.state.store(cpu_queue::queued);
             list(q);
@@ -241,7 +258,7 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
 }
 
 // Without the order between the two: who parks at this very moment may be missed, and is found at most
-// eight ops later, or when the stream is left. For ops that are shorter than the store takes when another
+// 32 ops later, or when the stream is left. For ops that are shorter than the store takes when another
 // core has the line.
 void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
   q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
