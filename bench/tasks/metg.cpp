@@ -1,7 +1,8 @@
-// METG(50 %), after Task Bench: the shortest tasks with which a runtime still does half of the work that the
-// cores can do without any runtime. Kernels are halved until the efficiency falls below one half; between the
-// last two lengths it is interpolated, both axes logarithmic. A task's duration is the time of all cores
-// divided by the tasks, what the runtime takes included: at one half it is twice the kernel's own.
+// METG(50 %), after Task Bench: the shortest tasks with which a runtime still reaches half of the peak rate,
+// in iterations a second, that the same kernel reaches on the same cores without any runtime, at whatever
+// length it is the highest. Kernels are halved until the efficiency falls below one half; between the last
+// two lengths it is interpolated, both axes logarithmic. A task's duration is the time of all cores divided
+// by the tasks, what the runtime takes included.
 
 #include "tasks/metg.hpp"
 
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -51,9 +53,9 @@ constexpr unsigned longest_kernel = 20;
 
 /// A run with kernels of some length.
 struct measured {
-  double kernel_ns;  ///< of one kernel, where nothing else is done
-  double task_ns;    ///< the time of all cores, divided by the tasks
-  double efficiency;
+  double kernel_ns;   ///< of one kernel, where nothing else is done
+  double task_ns;     ///< the time of all cores, divided by the tasks
+  double efficiency;  ///< iterations a second, of the most that the cores do where nothing else is done
 };
 using sweep = std::map<unsigned, measured>;  // by k
 
@@ -101,7 +103,7 @@ struct series {
   std::vector<double> kernel_us;
   std::vector<double> ns_per_task;
   std::map<unsigned, std::vector<measured>> curve;
-  unsigned repetitions = 0;
+  unsigned turns = 0;
   unsigned start = 11;  ///< where the next repetition begins to look
   std::optional<double> bytes_per_task;
   std::uint64_t in_flight = 0;
@@ -203,6 +205,14 @@ class metg_bench {
     return got.ns;
   }
 
+  /// Of short runs the median of some: a moment in which the machine does something else is as long.
+  double run_often(const task_runtime& r, const std::string& pattern, const grid& g) {
+    constexpr double short_run = 5e6;
+    std::vector<double> ns{run_once(r, pattern, g)};
+    while (ns.front() < short_run && ns.size() < 5) ns.push_back(run_once(r, pattern, g));
+    return median(ns);
+  }
+
   /// The ns that one kernel takes while all cores run such kernels and nothing else.
   double kernel_ns(core_threads& cores, std::uint64_t iterations) const {
     const auto run = [&](std::uint64_t times) {
@@ -221,6 +231,7 @@ class metg_bench {
     return best / static_cast<double>(times);
   }
 
+  /// By k.
   std::vector<double> kernels_on(unsigned workers) const {
     const cpu_limit limit({cpus_.begin(), cpus_.begin() + workers});
     core_threads cores(workers);
@@ -231,24 +242,46 @@ class metg_bench {
 
   // ---- METG and empty kernels.
 
+  // In each repetition all runtimes have a turn, one after the other; those whose turns are short have more
+  // of them, in rounds again, until each has had its time. The machine changes its speed within seconds: so
+  // all that are of a kind meet it in all of its states.
   void measure_grids() {
     for (unsigned repetition = 0; repetition <= options_.repetitions; ++repetition) {
-      dog_.begin("the kernels by themselves");
-      round_trips_.push_back(line_round_trip_ns());
-      std::vector<double> kernels;
-      if (options_.metg) kernels = kernels_on(workers_);
-      for (task_runtime& r : runtimes_) {
-        std::size_t measured_patterns = 0;
-        with_runtime(r, workers_, [&] {
-          for (const std::string& name : options_.patterns) {
-            measure_pattern(r, name, kernels, repetition > 0);
-            ++measured_patterns;
-            step();
-          }
-        });
-        for (; measured_patterns < options_.patterns.size(); ++measured_patterns) step();
+      std::vector<double> spent(runtimes_.size());
+      bool is_over = false;
+      for (unsigned round = 0; !is_over; ++round) {
+        is_over = true;
+        dog_.begin("the way of a cache line");
+        round_trips_.push_back(line_round_trip_ns());
+        for (std::size_t i = 0; i < runtimes_.size(); ++i) {
+          const double longest = repetition > 0 ? options_.turns_s : 0;
+          if (round > 0 && (spent[i] * (round + 1) / round > longest || runtimes_[i].entry == nullptr))
+            continue;
+          spent[i] += take_turn(runtimes_[i], repetition > 0, round == 0);
+          is_over = false;
+        }
       }
     }
+  }
+
+  /// All patterns on one runtime, each measured beside the kernels by themselves. Returns the seconds.
+  double take_turn(task_runtime& r, bool is_kept, bool is_counted) {
+    const auto begin = std::chrono::steady_clock::now();
+    dog_.begin("the kernels by themselves");
+    const std::vector<double> kernels = options_.metg ? kernels_on(workers_) : std::vector<double>{};
+    std::size_t measured_patterns = 0;
+    const auto count = [&] {
+      ++measured_patterns;
+      if (is_counted) step();
+    };
+    with_runtime(r, workers_, [&] {
+      for (const std::string& name : options_.patterns) {
+        measure_pattern(r, name, kernels, is_kept);
+        count();
+      }
+    });
+    while (measured_patterns < options_.patterns.size()) count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
   // The first repetition meets cold caches and pages, and does not know where to look: dropped, for everyone.
@@ -271,7 +304,7 @@ class metg_bench {
         break;
       }
     if (!is_kept) return;
-    ++s.repetitions;
+    ++s.turns;
     for (const auto& [k, m] : found) s.curve[k].push_back(m);
     if (!metg) return;
     s.metg_us.push_back(to_us(metg->task_ns));
@@ -284,10 +317,12 @@ class metg_bench {
     grid& g = *grids_.at(name);
     sweep out;
     const auto tasks = static_cast<double>(g.tasks());
+    double least = kernels.front();  // ns an iteration, at the peak rate
+    for (unsigned k = 1; k < kernels.size(); ++k) least = std::min(least, std::ldexp(kernels[k], -int(k)));
     const auto measure = [&](unsigned k) {
       g.set_iterations(std::uint64_t{1} << k);
-      const double ns = run_once(r, name, g);
-      out[k] = {kernels[k], ns * workers_ / tasks, tasks * kernels[k] / workers_ / ns};
+      const double task_ns = run_often(r, name, g) * workers_ / tasks;
+      out[k] = {kernels[k], task_ns, std::ldexp(least, int(k)) / task_ns};
       return out[k];
     };
     const auto is_too_long = [&](const measured& shorter) {
@@ -417,8 +452,9 @@ class metg_bench {
     nlohmann::json out = {
         {"pattern", pattern}, {"runtime", runtime}, {"width", options_.width}, {"workers", workers_}};
     // Where it is found in some repetitions only, it is beyond what was tried.
-    const bool is_found = 2 * s.metg_us.size() > s.repetitions;
+    const bool is_found = 2 * s.metg_us.size() > s.turns;
     put(out, "metg_us", is_found ? s.metg_us : std::vector<double>{});
+    out["turns"] = s.turns;
     out["kernel_us"] = is_found ? nlohmann::json(median(s.kernel_us)) : nlohmann::json(nullptr);
     put(out, "ns_per_task", s.ns_per_task);
     out["bytes_per_task"] = s.bytes_per_task ? nlohmann::json(*s.bytes_per_task) : nlohmann::json(nullptr);

@@ -22,6 +22,7 @@ struct metg_options {
   grid_kernel kernel = grid_kernel::compute;
   unsigned workers = 0;  ///< threads, and cores that they run on; 0: all of this process
   unsigned repetitions = 5;
+  double turns_s = 1;  ///< in each of them a runtime has turns for this long, and at least one
   bool metg = true;
   bool empty = true;                      ///< ns a task with empty kernels
   bool memory = true;                     ///< bytes for each task in flight
@@ -37,7 +38,7 @@ std::vector<std::string> grid_kernel_names();
 /// Grids of tasks on every runtime, in interleaved repetitions after one that is dropped; every run is
 /// checked.
 /// {"results": [{"pattern", "runtime", "width", "workers", "metg_us", "metg_us_min", "metg_us_max",
-/// "kernel_us",
+///               "turns", "kernel_us",
 ///               "ns_per_task", "ns_per_task_min", "ns_per_task_max", "bytes_per_task", "tasks_in_flight",
 ///               "curve": [{"task_us", "kernel_us", "efficiency"}, ...]}, ...],
 ///  "ratios": [{"pattern", "braid_to_threads", "braid_to_task_group", "best_tracking", "braid_to_best"},

@@ -239,7 +239,15 @@ void recorded_ops::finish(recorder& analysis) {
     described& each = sequence[n];
     each.at.part = numbers[each.at.part];
     each.again = {firsts[n], firsts[n + 1] - firsts[n]};
-    parts[each.at.part].push_back({each.frame.get(), n, false, false, each.once, each.again});
+    recorded_op& op = parts[each.at.part].emplace_back(
+        recorded_op{each.frame.get(), n, false, false, each.once, each.again});
+    if (each.once.count + each.again.count == 0) continue;
+    op.first_read = static_cast<std::uint32_t>(reads.size());
+    for (const touched& t : each.frame->touches()) {
+      if (t.base != nullptr && (t.kind == access::read || t.kind == access::read_write))
+        reads.push_back(t.base + t.begin);
+    }
+    op.reads = static_cast<std::uint32_t>(reads.size()) - op.first_read;
   }
   for (const auto& part : parts) begins.push_back(begins.empty() ? 0 : begins.back() + (&part - 1)->size());
   for (const recorder::wait& w : waits)

@@ -274,6 +274,7 @@ class cpu_scheduler {
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on) const noexcept;
+  static void fetch_reads(const cpu_part& part, const recorded_op& op) noexcept;
   bool pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at);
   bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
                 bool& is_timed, bool& is_told);

@@ -30,6 +30,8 @@ struct recorded_op {
   bool is_last;          // what comes after may wait for it
   recorded_waits once;
   recorded_waits again;
+  std::uint32_t first_read = 0;  // among `reads`, if it waits
+  std::uint32_t reads = 0;
 };
 
 /// Each wait's binding becomes the one of `bound` with its resource; one past the end if there is none.
@@ -42,6 +44,8 @@ struct recorded_ops {
   std::vector<std::size_t> begins;    // of the parts, among all ops
   std::vector<recorder::wait> waits;  // of all ops
   std::size_t inner_waits = 0;        // of these, in a first sequence
+  /// Where the memory begins that ops read which wait for others: it may be in another core's caches.
+  std::vector<const std::byte*> reads;
 
   struct described {  // for traces, and for backends that get one op after the other
     recorded_place at;

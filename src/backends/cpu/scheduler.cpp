@@ -83,9 +83,10 @@ void cpu_scheduler::list(cpu_queue& q) {
 
 namespace {
 
-/// Of each so many ops and one the last one; in any case when it is the last one of a turn.
-constexpr bool is_time_to_look(unsigned left, unsigned skipped) noexcept {
-  return (left & skipped) == (skipped & 1);
+/// Of each so many ops and one more the last one is followed by a look, as is the last one of a turn. How
+/// many come before that one.
+constexpr unsigned ops_before_look(unsigned left, unsigned skipped) noexcept {
+  return (left - (skipped & 1)) & skipped;
 }
 
 }  // namespace
@@ -105,45 +106,64 @@ void cpu_scheduler::run_timed(Op op) {
     grain_.store(after, std::memory_order_relaxed);
 }
 
+// What the op reads is on its way while this thread looks whether it may run.
+void cpu_scheduler::fetch_reads(const cpu_part& part, const recorded_op& op) noexcept {
+  const std::byte* const* at = part.of->ops->reads.data() + op.first_read;
+  for (std::uint32_t i = 0; i < op.reads; ++i) __builtin_prefetch(at[i]);
+}
+
 // Runs ops of the part that stands at the front, until the caller has to look after something else: behind
-// the op after `at`. Who waits for which op was found when they were recorded, and the completion of others
+// the op after `last`. Who waits for which op was found when they were recorded, and the completion of others
 // is told with that of a later one: `is_told` says whether that op's needs to be told no more, for now.
 // False: as pass_waits().
-bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left,
+bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& last, unsigned& left,
                              unsigned skipped_looks, bool& is_timed, bool& is_told) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
-  for (;; ++at, --left) {
-    const recorded_op& op = *part.next;
-    if (q.next_wait < part.waits().count) {
+  // In registers: a body may change any memory, as far as the compiler knows.
+  const recorded_op* next = part.next;
+  std::uint64_t order = part.order;
+  bool is_first = part.sequence == 0;
+  bool is_over = false;
+  bool is_seen = false;
+  std::uint64_t at = last;
+  std::uint64_t look_after = at + ops_before_look(left, skipped_looks);
+  for (;; ++at) {
+    const recorded_op& op = *next;
+    if (const std::uint32_t waits = (is_first ? op.once : op.again).count;
+        waits != 0 && q.next_wait < waits) {
+      part.next = next;
+      fetch_reads(part, *next);
       if (!pass_recorded_waits(q, part, at)) return false;
       q.next_wait = 0;
     }
-    const op_rank rank(part.lane, part.order + op.number);
+    const op_rank rank(part.lane, order + op.number);
     if (is_timed) [[unlikely]] {
       is_timed = false;
       run_timed([&] { op.frame->run(at + 1, rank, nullptr); });
     } else {
       op.frame->run(at + 1, rank, nullptr);
     }
-    bool is_seen = op.is_awaited;
-    if (op.is_last) [[unlikely]]
-      is_seen = is_seen || part.sequence == part.last_sequence;
-    if (++part.next == part.end) {
-      if (part.sequence == part.last_sequence) {
-        part.~cpu_part();
-        q.head += r.size;
-        is_told = false;
-        return true;
-      }
-      part.next = part.begin;
-      part.order += part.of->ops->sequence.size();
-      ++part.sequence;
+    is_seen = op.is_awaited || (op.is_last && part.sequence == part.last_sequence);
+    if (++next == part.end) {
+      next = part.begin;
+      is_over = part.sequence++ == part.last_sequence;
+      if (is_over) look_after = at;
+      is_first = false;
+      order = part.order += part.of->ops->sequence.size();
     }
-    const bool looks = is_time_to_look(left, skipped_looks);
-    is_told = !looks || (skipped_looks != 0 && !is_time_to_look(left, skipped_fences));
-    if (is_told && is_seen) publish_soon(q, at + 1);
-    if (looks) return true;
+    if (at == look_after) break;
+    if (is_seen) publish_soon(q, at + 1);
   }
+  left -= static_cast<unsigned>(at - last);
+  last = at;
+  part.next = next;
+  is_told = !is_over && skipped_looks != 0 && ops_before_look(left, skipped_fences) != 0;
+  if (is_told && is_seen) publish_soon(q, at + 1);
+  if (is_over) {
+    part.~cpu_part();
+    q.head += r.size;
+  }
+  return true;
 }
 
 // Runs what the stream holds, in order, until it is empty, parked, has had its turn, or `until` says so. The
@@ -202,7 +222,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       }
       ++at;
       if (!is_told) publish(q, at);
-      const bool is_enough = is_time_to_look(left, skipped_looks) && until();
+      const bool is_enough = ops_before_look(left, skipped_looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
         if (is_enough || ready_.has_any()) {
