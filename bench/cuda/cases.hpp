@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,46 +33,6 @@ inline void check(cudaError_t code) {
 
 inline double since(clock::time_point begin) {
   return std::chrono::duration<double, std::nano>(clock::now() - begin).count();
-}
-
-// ---- By hand.
-
-/// Streams, and as many events without timing as the program needs, made beforehand.
-class hand {
- public:
-  explicit hand(std::size_t events) : events_(events) {
-    for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    for (cudaEvent_t& e : events_) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-  }
-  ~hand() {
-    for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
-    for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
-  }
-  hand(const hand&) = delete;
-  hand& operator=(const hand&) = delete;
-
-  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
-  cudaEvent_t event(std::size_t i) const { return events_[i]; }
-  std::size_t events() const { return events_.size(); }
-  void record(std::size_t event, std::size_t stream) {
-    check(cudaEventRecord(events_[event], streams_[stream]));
-  }
-  void wait(std::size_t stream, std::size_t event) {
-    check(cudaStreamWaitEvent(streams_[stream], events_[event], 0));
-  }
-  void synchronize() {
-    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
-  }
-
- private:
-  std::array<cudaStream_t, width> streams_{};
-  std::vector<cudaEvent_t> events_;
-};
-
-inline std::shared_ptr<int> device_ints(std::size_t count) {
-  void* made = nullptr;
-  check(cudaMalloc(&made, count * sizeof(int)));
-  return {static_cast<int*>(made), [](int* p) { (void)cudaFree(p); }};
 }
 
 // ---- As the origin does it.
@@ -143,7 +104,17 @@ struct bench_case {
   double most = 0;  // of the ratio to `by_hand`, or ns where nothing is written by hand
   bool is_ratio = true;
   std::map<std::string, variant> variants;  // "braid", "by_hand", "origin"
+  unsigned turns = 1;                       // of each variant in a repetition, one after the other
 };
+
+/// How many times short programs take turns: the host changes its speed within tens of milliseconds.
+constexpr unsigned many_turns = 10;
+
+inline std::shared_ptr<int> device_ints(std::size_t count) {
+  void* made = nullptr;
+  check(cudaMalloc(&made, count * sizeof(int)));
+  return {static_cast<int*>(made), [](int* p) { (void)cudaFree(p); }};
+}
 
 struct world {
   explicit world(bool is_quick) : quick(is_quick) {
@@ -157,8 +128,8 @@ struct world {
       cells.push_back(rt->make_buffer<int>(16, "cell"));
       rt->fill(cells.back(), 0);
     }
-    x = rt->make_buffer<int>(length, "x");
-    y = rt->make_buffer<int>(length, "y");
+    x = rt->adopt(std::span<int>(x_memory.get(), length), "x");
+    y = rt->adopt(std::span<int>(y_memory.get(), length), "y");
     rt->fill(x, 1);
     rt->fill(y, 2);
     rt->synchronize();
@@ -166,10 +137,53 @@ struct world {
   static constexpr std::size_t length = 1024;
   bool quick;
   unsigned blocks = 16;
+  std::shared_ptr<int> x_memory = device_ints(length);
+  std::shared_ptr<int> y_memory = device_ints(length);
   std::shared_ptr<cuda::runtime> rt;
   std::vector<buffer<int>> cells;  // width and one more
   buffer<int> x, y;
   [[nodiscard]] unsigned ops(unsigned n) const { return quick ? std::max(100U, n / 10) : n; }
+};
+
+// ---- By hand.
+
+/// Streams, and as many events without timing as the program needs, made beforehand. Streams and memory are
+/// those of a runtime, which has nothing to do meanwhile: which of the device's queues a stream is given and
+/// where the memory lies make a difference to kernels as short as these.
+class hand {
+ public:
+  hand(world& w, std::size_t events) : x(w.x_memory.get()), y(w.y_memory.get()), events_(events) {
+    for (unsigned i = 0; i < width; ++i)
+      w.rt->submit(stream_id{i}, "native", [&](cuda::native_stream s) { streams_[i] = s; });
+    w.rt->synchronize();
+    for (cudaEvent_t& e : events_) check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  }
+  ~hand() {
+    for (cudaEvent_t e : events_) (void)cudaEventDestroy(e);
+  }
+  hand(const hand&) = delete;
+  hand& operator=(const hand&) = delete;
+
+  cudaStream_t stream(std::size_t i) const { return streams_[i]; }
+  cudaEvent_t event(std::size_t i) const { return events_[i]; }
+  std::size_t events() const { return events_.size(); }
+  void record(std::size_t event, std::size_t stream) {
+    check(cudaEventRecord(events_[event], streams_[stream]));
+  }
+  void wait(std::size_t stream, std::size_t event) {
+    check(cudaStreamWaitEvent(streams_[stream], events_[event], 0));
+  }
+  void synchronize() {
+    for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
+  }
+  void launch_swap_of_both() { launch_swap(streams_[0], x, y, world::length); }
+
+  int* const x;
+  int* const y;
+
+ private:
+  std::array<cudaStream_t, width> streams_{};
+  std::vector<cudaEvent_t> events_;
 };
 
 inline constexpr auto do_empty = [](cuda::native_stream on, auto...) { launch_empty(on); };

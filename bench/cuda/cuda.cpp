@@ -10,6 +10,7 @@
 
 #include "cases.hpp"
 #include "machine.hpp"
+#include "median.hpp"
 
 namespace braid::bench {
 
@@ -18,8 +19,8 @@ namespace {
 // ---- One kernel after the other.
 
 bench_case chain(world& w) {
-  const unsigned n = w.ops(5000);
-  const auto h = std::make_shared<hand>(0);
+  const unsigned n = w.ops(500);
+  const auto h = std::make_shared<hand>(w, 0);
   const auto o = std::make_shared<origin>();
   const auto by_launching = [n](cudaStream_t on) {
     const auto begin = clock::now();
@@ -41,12 +42,13 @@ bench_case chain(world& w) {
               return since(begin) / n;
             }},
            {"by_hand", [h, by_launching] { return by_launching(h->stream(0)); }},
-           {"origin", [o, by_launching] { return by_launching(o->stream(0)); }}}};
+           {"origin", [o, by_launching] { return by_launching(o->stream(0)); }}},
+          many_turns};
 }
 
 bench_case pingpong(world& w) {
-  const unsigned n = w.ops(5000);
-  const auto h = std::make_shared<hand>(2);
+  const unsigned n = w.ops(500);
+  const auto h = std::make_shared<hand>(w, 2);
   const auto o = std::make_shared<origin>();
   return {"pingpong",
           "empty kernels, in turn in two streams",
@@ -72,7 +74,8 @@ bench_case pingpong(world& w) {
               check(cudaEventSynchronize(h->event((n + 1) % 2)));
               return since(begin) / n;
             }},
-           {"origin", [o, n] {
+           {"origin",
+            [o, n] {
               const auto begin = clock::now();
               for (unsigned i = 0; i < n; ++i) {
                 if (i != 0) o->align(i % 2, (i + 1) % 2);
@@ -80,15 +83,17 @@ bench_case pingpong(world& w) {
               }
               o->synchronize();
               return since(begin) / n;
-            }}}};
+            }}},
+          many_turns};
 }
 
 // ---- Fork and join: one op that reads all and writes one; then eight that read it and write one each.
 
 template <class Kernel>
-bench_case fork_join(world& w, std::string name, std::string what, unsigned rounds, Kernel kernel) {
+bench_case fork_join(world& w, std::string name, std::string what, unsigned rounds, unsigned turns,
+                     Kernel kernel) {
   const unsigned n = rounds * (width + 1);
-  const auto h = std::make_shared<hand>(width + 1);
+  const auto h = std::make_shared<hand>(w, width + 1);
   const auto o = std::make_shared<origin>();
   const auto body = [kernel](cuda::native_stream on, auto...) { kernel(on); };
   return {std::move(name),
@@ -127,7 +132,8 @@ bench_case fork_join(world& w, std::string name, std::string what, unsigned roun
               h->synchronize();
               return since(begin) / n;
             }},
-           {"origin", [o, n, rounds, kernel] {
+           {"origin",
+            [o, n, rounds, kernel] {
               const auto begin = clock::now();
               for (unsigned r = 0; r < rounds; ++r) {
                 if (r != 0) {
@@ -141,7 +147,8 @@ bench_case fork_join(world& w, std::string name, std::string what, unsigned roun
               }
               o->synchronize();
               return since(begin) / n;
-            }}}};
+            }}},
+          turns};
 }
 
 // ---- A stencil of width 8: cell i of a row needs i - 1, i and i + 1 of the row before.
@@ -151,7 +158,7 @@ bench_case stencil(world& w) {
   const unsigned n = steps * width;
   const unsigned blocks = w.blocks;
   const auto kernel = [blocks](cudaStream_t on) { launch_busy(on, blocks, long_kernel); };
-  const auto h = std::make_shared<hand>(2 * width);
+  const auto h = std::make_shared<hand>(w, 2 * width);
   const auto o = std::make_shared<origin>();
   auto rows = std::make_shared<std::vector<buffer<int>>>();
   for (unsigned i = 0; i < 2 * width; ++i) {
@@ -236,7 +243,7 @@ double on_threads(unsigned n, Give give) {
 
 bench_case threads(world& w, bool is_shared) {
   const unsigned n = w.ops(3000);
-  const auto h = std::make_shared<hand>(0);
+  const auto h = std::make_shared<hand>(w, 0);
   return {is_shared ? "threads8_shared" : "threads8",
           is_shared ? "eight threads on eight streams that all read one buffer"
                     : "eight threads on eight streams",
@@ -363,10 +370,8 @@ bench_case rows(world& w, const char* name, reads kind, double most, bool is_rec
 // ---- Two kernels that exchange two arrays.
 
 bench_case swaps(world& w) {
-  const unsigned n = w.ops(5000) / 2 * 2 + 1;
-  const auto h = std::make_shared<hand>(0);
-  const auto a = device_ints(world::length);
-  const auto b = device_ints(world::length);
+  const unsigned n = w.ops(500) / 2 * 2 + 1;
+  const auto h = std::make_shared<hand>(w, 0);
   return {"swap",
           "a kernel that exchanges x and y, again and again",
           1.03,
@@ -389,19 +394,21 @@ bench_case swaps(world& w) {
                 throw std::runtime_error("swap: wrong result");
               return ns;
             }},
-           {"by_hand", [n, a, b, h] {
+           {"by_hand",
+            [n, h] {
               const auto begin = clock::now();
-              for (unsigned i = 0; i < n; ++i) launch_swap(h->stream(0), a.get(), b.get(), world::length);
+              for (unsigned i = 0; i < n; ++i) h->launch_swap_of_both();
               check(cudaStreamSynchronize(h->stream(0)));
               return since(begin) / n;
-            }}}};
+            }}},
+          many_turns};
 }
 
 // ---- Memory.
 
 bench_case allocation(world& w) {
   const unsigned n = w.ops(20'000);
-  const auto h = std::make_shared<hand>(0);
+  const auto h = std::make_shared<hand>(w, 0);
   return {"allocate_1mib",
           "take 1 MiB in a stream, use it in an op without a kernel, free it",
           150,
@@ -443,7 +450,7 @@ variant timed(unsigned n, std::shared_ptr<hand> h, Call call) {
 
 void add_calls(world& w, std::vector<bench_case>& cases) {
   const unsigned n = w.ops(2000);
-  const auto h = std::make_shared<hand>(2);
+  const auto h = std::make_shared<hand>(w, 2);
   h->record(0, 0);
   h->synchronize();
   const auto add = [&](const char* name, auto call) {
@@ -496,13 +503,14 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
   std::vector<bench_case> cases;
   cases.push_back(chain(fresh()));
   cases.push_back(pingpong(fresh()));
-  cases.push_back(fork_join(fresh(), "forkjoin", "empty kernels, 1 to 8 to 1", worlds.front().ops(500),
+  cases.push_back(fork_join(fresh(), "forkjoin", "empty kernels, 1 to 8 to 1",
+                            worlds.front().ops(500) / many_turns, many_turns,
                             [](cudaStream_t on) { launch_empty(on); }));
   cases.push_back(threads(fresh(), false));
   cases.push_back(threads(fresh(), true));
   cases.push_back(fork_join(fresh(), "forkjoin_100us",
                             "kernels of 100 us on an eighth of the multiprocessors", options.quick ? 5 : 25,
-                            [blocks](cudaStream_t on) { launch_busy(on, blocks, long_kernel); }));
+                            1, [blocks](cudaStream_t on) { launch_busy(on, blocks, long_kernel); }));
   cases.push_back(stencil(fresh()));
   cases.push_back(swaps(fresh()));
   cases.push_back(alternating(fresh()));
@@ -524,9 +532,11 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
   std::uint64_t done = 0;
   for (unsigned repetition = 0; repetition <= options.repetitions; ++repetition) {  // the first warms up
     for (const bench_case& c : cases) {
-      for (const auto& [name, run] : c.variants) {
-        const double ns = run();
-        if (repetition != 0) found[c.name][name].push_back(ns);
+      for (unsigned turn = 0; turn < c.turns; ++turn) {
+        for (const auto& [name, run] : c.variants) {
+          const double ns = run();
+          if (repetition != 0) found[c.name][name].push_back(ns);
+        }
       }
       progress(++done, of);
     }
@@ -540,7 +550,13 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
   out["ratios"] = nlohmann::json::array();
   for (const bench_case& c : cases) {
     std::map<std::string, double> medians;
+    std::vector<double> ratios;  // of two that ran one after the other
+    const auto& by_hand = found[c.name]["by_hand"];
+    const auto& by_braid = found[c.name]["braid"];
+    for (std::size_t i = 0; i < std::min(by_hand.size(), by_braid.size()); ++i)
+      ratios.push_back(by_braid[i] / by_hand[i]);
     for (auto& [name, all] : found[c.name]) {
+      if (all.empty()) continue;
       std::sort(all.begin(), all.end());
       medians[name] = all[all.size() / 2];
       out["results"].push_back({{"case", c.name},
@@ -551,8 +567,7 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
     }
     nlohmann::json row = {{"case", c.name}, {"what", c.what}, {"is_ratio", c.is_ratio}};
     if (c.most != 0) row["at_most"] = c.most;
-    if (medians.contains("by_hand") && medians.contains("braid"))
-      row["ratio"] = medians["braid"] / medians["by_hand"];
+    if (!ratios.empty()) row["ratio"] = median(ratios);
     out["ratios"].push_back(std::move(row));
   }
   return out;

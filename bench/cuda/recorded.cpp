@@ -14,6 +14,7 @@ struct rounds {
   std::string what;
   unsigned ops;  // in a round
   unsigned times;
+  unsigned turns;
   std::function<void(world&)> submit;
   std::function<void(hand&, bool is_first)> by_hand;
   std::function<void(world&)> expect_result = [](world&) {};
@@ -62,40 +63,44 @@ variant replayed(world& w, const rounds& r, bool is_graph) {
 }
 
 void add(const rounds& r, const std::function<world&()>& fresh, std::vector<bench_case>& to) {
-  const auto h = std::make_shared<hand>(4 * width);
+  world& w = fresh();
+  world& with_graph = fresh();
+  const auto h = std::make_shared<hand>(w, 4 * width);
   const auto graph = std::make_shared<graph_by_hand>(*h, r.by_hand);
   to.push_back({r.name + "_recorded",
                 r.what + ", recorded and replayed op by op",
                 1.03,
                 true,
-                {{"braid", replayed(fresh(), r, false)}, {"by_hand", [h, r] {
-                                                            const auto begin = clock::now();
-                                                            for (unsigned i = 0; i < r.times; ++i)
-                                                              r.by_hand(*h, i == 0);
-                                                            h->synchronize();
-                                                            return since(begin) /
-                                                                   (double{1} * r.ops * r.times);
-                                                          }}}});
+                {{"braid", replayed(w, r, false)},
+                 {"by_hand",
+                  [h, r] {
+                    const auto begin = clock::now();
+                    for (unsigned i = 0; i < r.times; ++i) r.by_hand(*h, i == 0);
+                    h->synchronize();
+                    return since(begin) / (double{1} * r.ops * r.times);
+                  }}},
+                r.turns});
   to.push_back({r.name + "_graph",
                 r.what + ", recorded as a graph; by hand as a graph as well",
                 1.05,
                 true,
-                {{"braid", replayed(fresh(), r, true)}, {"by_hand", [h, graph, r] {
-                                                           const auto begin = clock::now();
-                                                           for (unsigned i = 0; i < r.times; ++i)
-                                                             graph->launch(h->stream(0));
-                                                           h->synchronize();
-                                                           return since(begin) /
-                                                                  (double{1} * r.ops * r.times);
-                                                         }}}});
+                {{"braid", replayed(with_graph, r, true)},
+                 {"by_hand",
+                  [h, graph, r] {
+                    const auto begin = clock::now();
+                    for (unsigned i = 0; i < r.times; ++i) graph->launch(h->stream(0));
+                    h->synchronize();
+                    return since(begin) / (double{1} * r.ops * r.times);
+                  }}},
+                r.turns});
 }
 
 }  // namespace
 
 void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>& to) {
   const bool is_quick = fresh().quick;
-  const unsigned times = is_quick ? 50 : 500;
-  add({"chain", "rounds of 10 empty kernels in one stream", 10, times,
+  const unsigned times = is_quick ? 10 : 50;
+  add({"chain", "rounds of 10 empty kernels in one stream", 10, times, many_turns,
        [](world& w) {
          for (unsigned i = 0; i < 10; ++i)
            w.rt->submit(stream_id{0}, "kernel", read_write(w.cells[0]), do_empty);
@@ -104,7 +109,7 @@ void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>&
          for (unsigned i = 0; i < 10; ++i) launch_empty(h.stream(0));
        }},
       fresh, to);
-  add({"pingpong", "rounds of 10 empty kernels, in turn in two streams", 10, times,
+  add({"pingpong", "rounds of 10 empty kernels, in turn in two streams", 10, times, many_turns,
        [](world& w) {
          for (unsigned i = 0; i < 10; ++i)
            w.rt->submit(stream_id{i % 2}, "kernel", read_write(w.cells[0]), do_empty);
@@ -117,9 +122,10 @@ void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>&
          }
        }},
       fresh, to);
-  const auto add_fork_join = [&](const char* name, const char* what, unsigned n, auto kernel) {
+  const auto add_fork_join = [&](const char* name, const char* what, unsigned n, unsigned turns,
+                                 auto kernel) {
     const auto body = [kernel](cuda::native_stream on, auto...) { kernel(on); };
-    add({name, what, width + 1, n,
+    add({name, what, width + 1, n, turns,
          [body](world& w) {
            auto& b = w.cells;
            w.rt->submit(stream_id{0}, "join", read(b[0]), read(b[1]), read(b[2]), read(b[3]), read(b[4]),
@@ -139,7 +145,7 @@ void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>&
          }},
         fresh, to);
   };
-  add({"swap", "rounds of 10 kernels that exchange x and y", 10, times,
+  add({"swap", "rounds of 10 kernels that exchange x and y", 10, times, many_turns,
        [](world& w) {
          for (unsigned i = 0; i < 10; ++i) {
            w.rt->submit(stream_id{0}, "swap", read_write(w.x), read_write(w.y),
@@ -148,18 +154,19 @@ void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>&
                         });
          }
        },
-       [x = device_ints(world::length), y = device_ints(world::length)](hand& h, bool) {
-         for (unsigned i = 0; i < 10; ++i) launch_swap(h.stream(0), x.get(), y.get(), world::length);
+       [](hand& h, bool) {
+         for (unsigned i = 0; i < 10; ++i) h.launch_swap_of_both();
        },
        [](world& w) {
          if (w.rt->read(w.x).get() != std::vector<int>(world::length, 1))
            throw std::runtime_error("swap: wrong result");
        }},
       fresh, to);
-  add_fork_join("forkjoin", "empty kernels, 1 to 8 to 1", times, [](cudaStream_t on) { launch_empty(on); });
+  add_fork_join("forkjoin", "empty kernels, 1 to 8 to 1", times, many_turns,
+                [](cudaStream_t on) { launch_empty(on); });
   const unsigned blocks = fresh().blocks;
   add_fork_join("forkjoin_100us", "kernels of 100 us on an eighth of the multiprocessors", is_quick ? 5 : 25,
-                [blocks](cudaStream_t on) { launch_busy(on, blocks, long_kernel); });
+                1, [blocks](cudaStream_t on) { launch_busy(on, blocks, long_kernel); });
 }
 
 }  // namespace braid::bench

@@ -36,11 +36,10 @@ void clock::learn(lane_id lane, std::uint64_t cursor) noexcept {
 
 void clock::learn(const stamp& other, lane_id own) noexcept {
   for (const clock_entry& told : other.entries()) {
-    if (told.lane == own) continue;
     clock_entry& entry = entries_[index_of(told.lane) % places];
-    if (entry.lane == told.lane && entry.cursor != 0) [[likely]] {  // never of a foreign lane
-      entry.cursor = std::max(entry.cursor, told.cursor);
-    } else {
+    if (entry.lane == told.lane && entry.cursor != 0) [[likely]] {  // never of a foreign lane, nor its own
+      if (entry.cursor < told.cursor) entry.cursor = told.cursor;
+    } else if (told.lane != own) {
       learn(told.lane, told.cursor);
     }
   }

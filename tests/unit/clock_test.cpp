@@ -70,6 +70,36 @@ TEST(stamp, teaches_all_but_what_it_says_about_the_learner) {
   s->release();
 }
 
+// Lane 0 teaches lane 1, which teaches back.
+TEST(stamp, tells_nothing_new_to_those_who_know_where_it_comes_from) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(1), false);
+  clock of_one;
+  of_one.learn(lane(0), 4);
+  of_one.learn(lane(2), 7);                                              // which lane 0 knew
+  const stamp* since_five = pool.make_current(of_one, {4, lane(0)}, 5);  // and op 5 knew the rest
+  clock known;
+  EXPECT_FALSE(since_five->tells_nothing_new(known, lane(0))) << "lane 0 does not know op 5 of lane 1";
+  known.learn(lane(1), 4);
+  EXPECT_FALSE(since_five->tells_nothing_new(known, lane(0)));
+  known.learn(lane(1), 5);
+  EXPECT_TRUE(since_five->tells_nothing_new(known, lane(0)));
+  EXPECT_FALSE(since_five->tells_nothing_new(known, lane(3))) << "lane 3 does not know op 4 of lane 0";
+  known.learn(lane(0), 4);
+  EXPECT_TRUE(since_five->tells_nothing_new(known, lane(3)));
+}
+
+TEST(stamp, of_more_than_one_source_may_always_tell_something_new) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(1), false);
+  clock of_one;
+  of_one.learn(lane(0), 4);
+  clock known;
+  known.learn(lane(0), 9);
+  known.learn(lane(1), 9);
+  EXPECT_FALSE(pool.make_current(of_one)->tells_nothing_new(known, lane(3)));
+}
+
 TEST(stamp, released_stamps_are_used_again) {
   arena_handle arena;
   stamp_pool& pool = arena->add_pool(lane(0), true);

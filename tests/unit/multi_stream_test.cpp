@@ -104,6 +104,33 @@ TEST(multi_stream, any_number_of_bindings_in_any_order_waits_for_each_origin_onc
   }
 }
 
+TEST(multi_stream, many_origins_are_waited_for_once_each_in_the_order_of_their_first_use) {
+  constexpr std::size_t origins = 50;
+  auto with = options();
+  with.max_streams = origins + 1;
+  multi_stream<telling_backend> engine{telling_backend{}, with};
+  std::vector<resource> old_ones;
+  std::vector<resource> new_ones;
+  for (std::size_t i = 0; i < origins; ++i) {
+    old_ones.push_back(resource::token("old"));
+    new_ones.push_back(resource::token("new"));
+    give(engine, {i}, {write(old_ones.back())});
+    give(engine, {i}, {write(new_ones.back())});
+  }
+  std::vector<binding> reads;  // in another order than that of the origins
+  for (std::size_t i = 0; i < origins; ++i) reads.push_back(read(new_ones[i * 7 % origins]));
+  for (std::size_t i = 0; i < origins; ++i) reads.push_back(read(old_ones[i * 11 % origins]));
+  auto op = engine.resolve(stream_id{origins}, reads);
+  const alignment& got = op.waits();
+  EXPECT_EQ(got.shared.size(), 2 * origins);
+  ASSERT_EQ(got.waits.size(), origins);
+  for (std::size_t i = 0; i < origins; ++i) {
+    EXPECT_EQ(got.waits[i].origin, stream_id{i});
+    EXPECT_EQ(got.waits[i].cursor, 2U);
+    EXPECT_EQ(got.waits[i].binding * 7 % origins, i);
+  }
+}
+
 TEST(multi_stream, the_guard_tells_its_op) {
   multi_stream<telling_backend> engine{telling_backend{}, options(4)};
   give(engine, {6}, {});

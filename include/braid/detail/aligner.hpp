@@ -53,7 +53,10 @@ class aligner {
   /// Makes `s` wait for all of its needs. If the backend throws, what was handed over stays known.
   void align(slot_type& s) {
     group(s.needs, s.plan);
-    publish_at_exit published{*this, s, false};
+    if constexpr (!points && !waits_at_once<B>) {
+      if (s.plan.size() == 1 && !is_foreign(s.plan.front().n.lane)) return align_with(s, s.plan.front());
+    }
+    publish_at_exit published{*this, s};
     choose(s);
     s.elided_implied += remove_implied(s.plan);
     if constexpr (waits_at_once<B>) {
@@ -61,7 +64,7 @@ class aligner {
       for (planned& p : s.plan) {
         if (p.removed) continue;
         learn(s, p);
-        published.learned = true;
+        published.note(p);
       }
     } else {
       for (planned& p : s.plan) {
@@ -69,9 +72,27 @@ class aligner {
         record_before_wait(s);
         hand_over(s, p);
         learn(s, p);
-        published.learned = true;
+        published.note(p);
       }
     }
+  }
+
+  /// Likewise, where there is one origin, which is what most ops meet that wait.
+  void align_with(slot_type& s, planned& p) {
+    slot_type& origin = pool_.lane(p.n.lane);
+    if (is_over_already(s, origin, p)) {
+      p.removed = true;
+      ++s.elided_complete;
+      return drop(p);
+    }
+    struct dropped_at_exit {
+      planned& p;
+      ~dropped_at_exit() { drop(p); }
+    } const at_exit{p};
+    record_before_wait(s);
+    backend_.wait_event(s.stream, mark_for(s, p).recorded());
+    learn(s, p);
+    publish(s, {p.reached, p.n.lane});
   }
 
   /// What align() would do. Nothing changes; no backend is called.
@@ -94,8 +115,9 @@ class aligner {
     return a;
   }
 
-  /// What was grouped and planned, in words.
-  void describe(const std::vector<need>& needs, const std::vector<planned>& plan, alignment& a) const {
+  /// What was grouped and planned, in words. Sorts the needs.
+  void describe(std::vector<need>& needs, const std::vector<planned>& plan, alignment& a) const {
+    sort(needs);
     for (std::size_t i = 0; i < needs.size(); ++i) {
       const need& n = needs[i];
       if (i > 0 && needs[i - 1].lane == n.lane && needs[i - 1].binding == n.binding) continue;  // older
@@ -116,11 +138,13 @@ class aligner {
     }
   }
 
-  /// Makes what the slot has learned visible to others; leave_before() is to be called then.
-  void publish(slot_type& s) noexcept {
+  /// Makes what the slot has learned visible to others; leave_before() is to be called then. `from`: where
+  /// all that it has learned since the last time comes from, if that is one mark.
+  void publish(slot_type& s, clock_entry from = {}) noexcept {
     const locked lock(s.list_lock);
     try {
-      stamp* old = std::exchange(s.now, s.stamps.make_current(s.known));
+      stamp* old = std::exchange(s.now, s.stamps.make_current(s.known, from, s.published));
+      s.published = s.cursor;
       if (stamp* older = std::exchange(s.before, old)) older->leave();
     } catch (const std::bad_alloc&) {
       // Others go on with what the slot knew before, which is less and therefore safe.
@@ -207,10 +231,16 @@ class aligner {
   struct publish_at_exit {
     aligner& self;
     slot_type& s;
-    bool learned;
+    unsigned learned = 0;
+    clock_entry from{};  // the last one
+
+    void note(const planned& p) noexcept {
+      ++learned;
+      from = {p.reached, p.n.lane};
+    }
     ~publish_at_exit() {
       for (planned& p : s.plan) drop(p);
-      if (learned) self.publish(s);
+      if (learned != 0) self.publish(s, learned == 1 && !points ? from : clock_entry{});
     }
   };
 
@@ -226,21 +256,33 @@ class aligner {
     p.clock = nullptr;
   }
 
-  // Sorts the needs; one entry an origin, for its newest cursor.
-  static void group(std::vector<need>& needs, std::vector<planned>& plan) {
-    if (needs.size() == 2) {
-      if (comes_before(needs[1], needs[0])) std::swap(needs[0], needs[1]);
-    } else if (needs.size() > 2) {
-      sort(needs);
-    }
+  // One entry an origin, in the order of the lanes, for its newest cursor and the first binding that needs
+  // it.
+  static void group(const std::vector<need>& needs, std::vector<planned>& plan) {
     plan.clear();
     for (const need& n : needs) {
-      if (plan.empty() || plan.back().n.lane != n.lane) {
+      const std::size_t at = place_of(plan, n.lane);
+      if (at == plan.size()) {
         plan.push_back({.n = n});
-      } else if (plan.back().n.cursor < n.cursor) {
-        plan.back().n = n;
+      } else if (plan[at].n.lane != n.lane) {
+        plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(at), {.n = n});
+      } else if (need& known = plan[at].n;
+                 known.cursor < n.cursor || (known.cursor == n.cursor && n.binding < known.binding)) {
+        known = n;
       }
     }
+  }
+  // Where the lane stands, or belongs. Needs come in the order of lanes for the most part, or are few.
+  static std::size_t place_of(const std::vector<planned>& plan, lane_id lane) noexcept {
+    constexpr std::size_t few = 16;
+    std::size_t below = 0;  // places before this one are of lower lanes
+    std::size_t at = plan.size();
+    while (at - below > few && plan[at - 1].n.lane >= lane) {
+      const std::size_t middle = below + (at - below) / 2;
+      (plan[middle].n.lane < lane ? below : at) = middle;
+    }
+    while (at > below && plan[at - 1].n.lane >= lane) --at;
+    return at;
   }
 
   [[nodiscard]] stream_id id_of(const need& n) const {
@@ -273,6 +315,8 @@ class aligner {
       p.clock = origin.now;
       p.clock->retain_under_list_lock();
     }
+    p.is_news = origin.learned < p.n.cursor;
+    origin.note_learned(p.reached);
   }
 
   void choose(slot_type& s) {
@@ -345,7 +389,7 @@ class aligner {
     std::uint64_t removed = 0;
     if (plan.size() < 2) return 0;
     for (planned& p : plan) {
-      if (p.removed) continue;
+      if (p.removed || p.is_news) continue;
       for (const planned& other : plan) {
         if (&other == &p || other.removed) continue;
         const stamp* taught = other.m != nullptr ? other.m->clock : other.clock;
@@ -403,6 +447,7 @@ class aligner {
       const bool is_new = p.m == nullptr;
       if (is_new) p.m = record(origin);
       if constexpr (Synchronised) p.m->retain();
+      origin.note_learned(p.m->cursor);
       if (is_new) return *p.m;
     }
     ++s.marks_reused;
@@ -420,8 +465,9 @@ class aligner {
       s.known.learn(*p.clock, s.lane);
     } else {
       p.reached = p.m->cursor;
+      const bool is_echo = p.m->clock->tells_nothing_new(s.known, s.lane);
       s.known.learn(p.n.lane, p.m->cursor);
-      s.known.learn(*p.m->clock, s.lane);
+      if (!is_echo) s.known.learn(*p.m->clock, s.lane);
     }
     ++s.waits[static_cast<unsigned>(p.n.why)];
     if (forgotten) ++s.forgotten;

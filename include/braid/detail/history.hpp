@@ -161,19 +161,23 @@ class history {
 
     template <class Need>
     void needs(access kind, std::uint32_t wanted, Need& need) const {
-      if (kind == access::read) {
-        for (const point& p : last) need(p, inherited ? hazard::reuse : hazard::read_after_write);
-        return;
+      const point_set* of = &last;
+      hazard why =
+          kind == access::read ? (inherited ? hazard::reuse : hazard::read_after_write) : after_last(kind);
+      if (kind != access::read) {
+        if (kind == access::accumulate && is_open_group(wanted)) {
+          of = before.get();
+          why = before_is;
+        } else if (!readers.empty()) {
+          of = &readers;
+        }
       }
-      if (kind == access::accumulate && is_open_group(wanted)) {
-        for (const point& p : *before) need(p, before_is);
-        return;
+      for (;;) {
+        const hazard each = of == &readers ? (inherited ? hazard::reuse : hazard::write_after_read) : why;
+        for (const point& p : *of) need(p, each);
+        if (of != &readers || !uncovered) return;
+        of = &last;
       }
-      if (!readers.empty()) {
-        for (const point& p : readers) need(p, inherited ? hazard::reuse : hazard::write_after_read);
-        if (!uncovered) return;
-      }
-      for (const point& p : last) need(p, after_last(kind));
     }
 
     void apply(access kind, std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {

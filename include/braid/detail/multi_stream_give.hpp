@@ -225,7 +225,8 @@ void multi_stream<B, T>::align(slot_type& s, std::span<const binding> bindings) 
 
 // What the binding needs and the slot does not know.
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::collect(slot_type& s, const binding& b, std::uint32_t index, tally& seen) {
+[[gnu::flatten]] void multi_stream<B, T>::collect(slot_type& s, const binding& b, std::uint32_t index,
+                                                  tally& seen) {
   detail::resource_state& r = *b.state;
   r.past.needs(b.kind, b.tag, b.range, b.whole, [&](const detail::point& p, hazard why) {
     if (p.lane == s.lane) {
@@ -249,7 +250,7 @@ void multi_stream<B, T>::add_unless_complete(slot_type& s, const detail::point& 
     return;
   }
   const bool holds = points && b.kind == access::read;  // the stamps of events' points are never counted
-  s.needs.push_back({p.lane, why, index, p.cursor, b.state->id, p.by, holds});
+  s.needs.push_back({p.cursor, p.lane, index, b.state->id, p.by, why, holds});
   if (holds) p.by->retain();
 }
 

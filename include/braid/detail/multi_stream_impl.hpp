@@ -234,7 +234,7 @@ alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bin
       const bool may_be_complete = !deterministic_ && !detail::is_foreign(p.lane);
       if (may_be_complete && pool_.lane(p.lane).is_complete(p.cursor)) return;
       p.by->retain();
-      needs.push_back({p.lane, why, i, p.cursor, b.state->id, p.by, true});
+      needs.push_back({p.cursor, p.lane, i, b.state->id, p.by, why, true});
     });
   }
   const std::vector<detail::need> kept = needs;

@@ -113,10 +113,10 @@ void multi_stream<B, T>::join_parts(const detail::replay_plan& plan, std::span<c
     const detail::lane_id lane = plan.parts[i].lane;
     if (i == plan.leader || before[i] == 0 || s.known.covers(lane, before[i])) continue;
     if (!deterministic_ && pool_.lane(lane).is_complete(before[i])) continue;
-    s.needs.push_back({.lane = lane,
-                       .why = hazard::user,
+    s.needs.push_back({.cursor = before[i],
+                       .lane = lane,
                        .binding = static_cast<std::uint32_t>(plan.first.size()),
-                       .cursor = before[i]});
+                       .why = hazard::user});
   }
 }
 
@@ -178,9 +178,12 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
   }
   for (const auto& learned : plan.learned) {
     const auto& of = plan.parts[learned.of.part];
-    pool_.lane(plan.parts[learned.part].lane)
-        .known.learn(of.lane, before[learned.of.part] + (times - 1) * of.ops +
-                                  static_cast<std::uint64_t>(learned.of.index));
+    const std::uint64_t cursor =
+        before[learned.of.part] + (times - 1) * of.ops + static_cast<std::uint64_t>(learned.of.index);
+    pool_.lane(plan.parts[learned.part].lane).known.learn(of.lane, cursor);
+    slot_type& origin = pool_.lane(of.lane);
+    const locked lock(origin.list_lock);
+    origin.note_learned(cursor);
   }
   for (const auto& part : plan.parts) {
     slot_type& s = pool_.lane(part.lane);

@@ -34,12 +34,12 @@ class counter {
 
 /// A point that an op has to come after and that its slot does not know.
 struct need {
-  lane_id lane{};
-  hazard why{};
-  std::uint32_t binding = 0;
   std::uint64_t cursor = 0;
+  lane_id lane{};
+  std::uint32_t binding = 0;
   std::uint64_t resource = 0;
   stamp* by = nullptr;
+  hazard why{};
   bool holds = false;  // `by`: while the resource is not locked its history may drop the point
 };
 
@@ -68,6 +68,7 @@ struct planned_wait {
   stamp* clock = nullptr;  // where m is null: what waiting for it will teach at least
   std::uint64_t reached = 0;
   bool removed = false;
+  bool is_news = false;  // no clock knows it
 };
 
 /// A stream with all that the engine knows of it.
@@ -121,7 +122,8 @@ struct slot final : open_op {
   // ---- What others may look up: under `list_lock`.
   alignas(64) spin_lock list_lock;
   stamp_pool& stamps;
-  stamp* now;  // a copy of `known`, made after the waits of an op were handed over
+  stamp* now;                   // a copy of `known`, made after the waits of an op were handed over
+  std::uint64_t published = 0;  // that op
   mark_list<B> marks;
   std::uint64_t pending_from = 0;  // a mark at this cursor was seen to be incomplete
   std::uint32_t patience = 0;      // how many more looks at such marks to skip
@@ -131,6 +133,7 @@ struct slot final : open_op {
   };
   std::vector<id_run> ids;  // which id the ops from a cursor on were given to
   std::atomic<bool> has_many_ids{false};
+  std::uint64_t learned = 0;  // the newest op that some slot's clock may know
   counter marks_recorded, marks_early;
   std::atomic<std::uint64_t> marked{0};  // the newest mark's cursor
 
@@ -184,6 +187,11 @@ struct slot final : open_op {
       use_capacity = static_cast<std::uint32_t>(2 * count);
     }
     return use_list.get();
+  }
+
+  /// Somebody will have waited for the op at `at`. Under `list_lock`.
+  void note_learned(std::uint64_t at) noexcept {
+    if (learned < at) learned = at;
   }
 
   /// The id that the op at `at` was given to. Under `list_lock`.

@@ -71,6 +71,11 @@ class stamp {
     return entry != nullptr && entry->lane == lane ? entry->cursor : 0;
   }
 
+  /// Whether the owner of `known`, a slot of `own`, has nothing to learn from it: it knows what the slot knew
+  /// before, and where the rest comes from. Said in the most common cases only, of what comes back from
+  /// somebody who learned it here.
+  [[nodiscard]] inline bool tells_nothing_new(const clock& known, lane_id own) const noexcept;
+
   /// By the holder of the slot's lock, while it is the slot's current one.
   [[gnu::always_inline]] void retain_under_lock() noexcept {
     if (counting_ != counting::never) ++by_slot_;  // the others are not written to: many threads look at them
@@ -137,6 +142,8 @@ class stamp {
   std::atomic<std::uint64_t> refs_{1};
   std::uint64_t by_slot_ = 0;
   std::uint64_t by_list_ = 0;
+  std::uint64_t since_ = 0;  // the slot's op that the stamp before this one was made for
+  clock_entry source_;       // what was learned since, and what its op knew; none if it was more than one
   lane_id lane_{};
   std::uint8_t size_ = 0;
   std::uint8_t size_class_ = 0;
@@ -186,6 +193,11 @@ class clock {
   clock_entry entries_[places]{};
   clock_entry foreign_entries_[foreign_places]{};
 };
+
+inline bool stamp::tells_nothing_new(const clock& known, lane_id own) const noexcept {
+  return source_.cursor != 0 && (source_.lane == own || known.covers(source_.lane, source_.cursor)) &&
+         (since_ == 0 || known.covers(lane_, since_));
+}
 
 inline const clock_entry* stamp::find(lane_id lane) const noexcept {
   const unsigned place = index_of(lane) % clock::places;

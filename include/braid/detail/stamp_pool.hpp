@@ -22,9 +22,12 @@ class stamp_pool {
 
   /// An immutable copy of `from`, held once.
   stamp* make(const clock& from);
-  /// Likewise, the slot's current one until it leaves it: held by the slot.
-  stamp* make_current(const clock& from) {
+  /// Likewise, the slot's current one until it leaves it: held by the slot. What it knows was known to the
+  /// slot's op `since`, but for `source` and what that knew, if `source` is given.
+  stamp* make_current(const clock& from, clock_entry source = {}, std::uint64_t since = 0) {
     stamp* made = make(from);
+    made->source_ = source;
+    made->since_ = since;
     made->refs_.store(stamp::current, std::memory_order_relaxed);  // not yet seen by anybody else
     made->by_slot_ = 1;
     made->by_list_ = 0;
