@@ -44,8 +44,9 @@ std::vector<std::string> grid_kernel_names();
 ///  "ratios": [{"pattern", "braid_to_threads", "braid_to_task_group", "best_tracking", "braid_to_best"},
 ///  ...], "scaling": [{"pattern", "runtime", "width", "workers", "task_us", "seconds", "speedup",
 ///  "efficiency"}, ...], "unavailable", "versions", "machine", "foreign_load", and the options}
-/// What was not measured, or does not exist, is null. Throws wrong_total (harness.hpp) where a task's input
-/// was not there, and std::invalid_argument for a grid that does not exist.
+/// A ratio is the median of those of neighbours. What was not measured, or does not exist, is null. Throws
+/// wrong_total (harness.hpp) where a task's input was not there, and std::invalid_argument for a grid that
+/// does not exist.
 nlohmann::json run_metg_bench(const metg_options& options,
                               const std::function<void(std::uint64_t, std::uint64_t)>& progress);
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -273,10 +274,16 @@ class cpu_scheduler {
   void run_timed(Op op);
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
-  [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on) const noexcept;
-  static void fetch_reads(const cpu_part& part, const recorded_op& op) noexcept;
+  [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on,
+                                         std::span<const std::byte* const> reads) const noexcept;
   bool pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at);
-  bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, unsigned skipped_looks,
+  /// Of each so many ops of a part and one more, those that are not followed by a look at what others did,
+  /// and those whose completion is told without a fence: see publish_soon(). One less than powers of two.
+  struct part_pace {
+    unsigned skipped_looks;
+    unsigned skipped_fences;
+  };
+  bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, part_pace pace,
                 bool& is_timed, bool& is_told);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);

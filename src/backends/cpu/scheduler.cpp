@@ -14,8 +14,8 @@ constexpr unsigned one_run_in = 16;   // has an op timed
 constexpr unsigned turn = 256;        // ops that a stream runs before others get their turn
 constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile are left to gather
 constexpr std::chrono::nanoseconds hesitation{3'000};
-constexpr std::uint64_t short_op = 500;  // ns
-constexpr unsigned skipped_fences = 31;  // of each 32 short ops of a part: see publish_soon()
+constexpr std::uint64_t short_op = 500;       // ns
+constexpr std::uint64_t middling_op = 1'000;  // ns: of these a line that is far away is still a good part
 constexpr unsigned looks_before_parking = 64;
 constexpr unsigned looks_beside_others = 4;  // which the thread could run instead
 constexpr unsigned looks_before_leaving = 250;
@@ -106,18 +106,12 @@ void cpu_scheduler::run_timed(Op op) {
     grain_.store(after, std::memory_order_relaxed);
 }
 
-// What the op reads is on its way while this thread looks whether it may run.
-void cpu_scheduler::fetch_reads(const cpu_part& part, const recorded_op& op) noexcept {
-  const std::byte* const* at = part.of->ops->reads.data() + op.first_read;
-  for (std::uint32_t i = 0; i < op.reads; ++i) __builtin_prefetch(at[i]);
-}
-
 // Runs ops of the part that stands at the front, until the caller has to look after something else: behind
 // the op after `last`. Who waits for which op was found when they were recorded, and the completion of others
 // is told with that of a later one: `is_told` says whether that op's needs to be told no more, for now.
 // False: as pass_waits().
 bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& last, unsigned& left,
-                             unsigned skipped_looks, bool& is_timed, bool& is_told) {
+                             part_pace pace, bool& is_timed, bool& is_told) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
   // In registers: a body may change any memory, as far as the compiler knows.
   const recorded_op* next = part.next;
@@ -126,13 +120,12 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& l
   bool is_over = false;
   bool is_seen = false;
   std::uint64_t at = last;
-  std::uint64_t look_after = at + ops_before_look(left, skipped_looks);
+  std::uint64_t look_after = at + ops_before_look(left, pace.skipped_looks);
   for (;; ++at) {
     const recorded_op& op = *next;
     if (const std::uint32_t waits = (is_first ? op.once : op.again).count;
         waits != 0 && q.next_wait < waits) {
       part.next = next;
-      fetch_reads(part, *next);
       if (!pass_recorded_waits(q, part, at)) return false;
       q.next_wait = 0;
     }
@@ -157,7 +150,7 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& l
   left -= static_cast<unsigned>(at - last);
   last = at;
   part.next = next;
-  is_told = !is_over && skipped_looks != 0 && ops_before_look(left, skipped_fences) != 0;
+  is_told = !is_over && ops_before_look(left, pace.skipped_fences) != 0;
   if (is_told && is_seen) publish_soon(q, at + 1);
   if (is_over) {
     part.~cpu_part();
@@ -176,16 +169,22 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   bool is_timed = ++runs % one_run_in == 0;
   unsigned left = turn;
   // Where ops are short, to look at what another thread writes takes longer than they do.
-  const unsigned skipped_looks = grain() < short_op ? 7 : 0;  // of each eight
+  const std::uint64_t length = grain();
+  const unsigned skipped_looks = length < short_op ? 7 : 0;  // of each eight
+  const part_pace pace = length < short_op      ? part_pace{7, 31}
+                         : length < middling_op ? part_pace{3, 7}
+                                                : part_pace{0, 0};
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
       bool is_told = false;
+      unsigned looks = skipped_looks;
       for (bool ended = false; !ended;) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            if (!run_part(q, *r, at, left, skipped_looks, is_timed, is_told)) return true;  // parked
+            if (!run_part(q, *r, at, left, pace, is_timed, is_told)) return true;  // parked
+            looks = pace.skipped_looks;
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -222,7 +221,7 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
       }
       ++at;
       if (!is_told) publish(q, at);
-      const bool is_enough = ops_before_look(left, skipped_looks) == 0 && until();
+      const bool is_enough = ops_before_look(left, looks) == 0 && until();
       if (is_enough || --left == 0) [[unlikely]] {
         left = turn;
         if (is_enough || ready_.has_any()) {
@@ -277,9 +276,9 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
     wake_waiters(q, cursor);
 }
 
-// Without the order between the two: who parks at this very moment may be missed, and is found at most
-// 32 ops later, or when the stream is left. For ops that are shorter than the store takes when another
-// core has the line.
+// Without the order between the two: who parks at this very moment may be missed, and is found with the next
+// op that is told in order (part_pace), or when the stream is left. For ops that take hardly longer than the
+// store does when another core has the line.
 void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
   q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
   if (q.first_awaited.load(std::memory_order_relaxed) <= cursor) [[unlikely]]
@@ -290,16 +289,19 @@ void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
 bool cpu_scheduler::pass_waits(cpu_queue& q, const cpu_record& r) {
   const auto* points = std::launder(reinterpret_cast<const cpu_point*>(&r + 1));
   for (; q.next_wait < r.waits; ++q.next_wait) {
-    if (comes_soon(points[q.next_wait]) < points[q.next_wait].cursor && !park(q, points[q.next_wait]))
+    if (comes_soon(points[q.next_wait], {}) < points[q.next_wait].cursor && !park(q, points[q.next_wait]))
       return false;
   }
   return true;
 }
 
 // Looks for a while whether the point is complete. Not where nobody runs its stream: unless it is ready, and
-// a thread that looks for something to run is about to take it.
-std::uint64_t cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
+// a thread that looks for something to run is about to take it. What is read then is fetched with each look:
+// it was written before the point is told, and comes at the same time.
+std::uint64_t cpu_scheduler::comes_soon(const cpu_point& on,
+                                        std::span<const std::byte* const> reads) const noexcept {
   for (unsigned looks = ready_.has_own() ? looks_beside_others : looks_before_parking;;) {
+    for (const std::byte* each : reads) __builtin_prefetch(each);
     const std::uint64_t is = on.origin->done.load(std::memory_order_acquire);  // pairs with publish()
     if (is >= on.cursor) return is;
     const std::uint32_t state = on.origin->state.load(std::memory_order_relaxed);
@@ -314,6 +316,8 @@ std::uint64_t cpu_scheduler::comes_soon(const cpu_point& on) const noexcept {
 bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at) {
   const cpu_replay& replay = *part.of;
   const recorded_waits& waits = part.waits();
+  const std::span<const std::byte* const> reads(replay.ops->reads.data() + part.next->first_read,
+                                                part.next->reads);
   for (; q.next_wait < waits.count; ++q.next_wait) {
     const recorded_place& on = replay.ops->waits[waits.first + q.next_wait].on;
     const cpu_point& begin = replay.parts[on.part];
@@ -322,7 +326,7 @@ bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint6
     std::uint64_t& seen = part.seen[on.part % 2];
     std::uint32_t& seen_of = part.seen_of[on.part % 2];
     if (seen_of == on.part && seen >= point.cursor) continue;
-    const std::uint64_t is = comes_soon(point);
+    const std::uint64_t is = comes_soon(point, reads);
     seen_of = on.part;
     seen = is;
     if (is >= point.cursor) continue;
