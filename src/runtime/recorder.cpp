@@ -229,6 +229,7 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
 }
 
 void recorded_ops::finish(recorder& analysis) {
+  constexpr std::uint32_t most_reads = 8;  // that are worth fetching while an op waits
   std::vector<std::uint32_t> numbers;
   std::vector<std::uint32_t> firsts;
   inner_waits = waits.size();
@@ -244,10 +245,10 @@ void recorded_ops::finish(recorder& analysis) {
     if (each.once.count + each.again.count == 0) continue;
     op.first_read = static_cast<std::uint32_t>(reads.size());
     for (const touched& t : each.frame->touches()) {
-      if (t.base != nullptr && (t.kind == access::read || t.kind == access::read_write))
-        reads.push_back(t.base + t.begin);
+      if (t.base == nullptr || t.kind == access::write || op.reads == most_reads) continue;
+      reads.push_back(t.base + t.begin);
+      ++op.reads;
     }
-    op.reads = static_cast<std::uint32_t>(reads.size()) - op.first_read;
   }
   for (const auto& part : parts) begins.push_back(begins.empty() ? 0 : begins.back() + (&part - 1)->size());
   for (const recorder::wait& w : waits)

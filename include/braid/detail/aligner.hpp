@@ -79,16 +79,15 @@ class aligner {
 
   /// Likewise, where there is one origin, which is what most ops meet that wait.
   void align_with(slot_type& s, planned& p) {
-    slot_type& origin = pool_.lane(p.n.lane);
-    if (is_over_already(s, origin, p)) {
-      p.removed = true;
-      ++s.elided_complete;
-      return drop(p);
-    }
     struct dropped_at_exit {
       planned& p;
       ~dropped_at_exit() { drop(p); }
     } const at_exit{p};
+    if (is_over_already(s, pool_.lane(p.n.lane), p)) {
+      p.removed = true;
+      ++s.elided_complete;
+      return;
+    }
     record_before_wait(s);
     backend_.wait_event(s.stream, mark_for(s, p).recorded());
     learn(s, p);

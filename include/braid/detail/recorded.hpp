@@ -44,7 +44,8 @@ struct recorded_ops {
   std::vector<std::size_t> begins;    // of the parts, among all ops
   std::vector<recorder::wait> waits;  // of all ops
   std::size_t inner_waits = 0;        // of these, in a first sequence
-  /// Where the memory begins that ops read which wait for others: it may be in another core's caches.
+  /// Where the memory begins that ops read which wait for others, up to some of each: it may be in another
+  /// core's caches.
   std::vector<const std::byte*> reads;
 
   struct described {  // for traces, and for backends that get one op after the other
