@@ -495,12 +495,12 @@ TEST(cpu_backend_options, workers_that_sleep_are_called_one_by_one) {
 
 // Likewise for what a `then` returns, which comes from a braid thread and not from an op.
 TEST(cpu_backend_options, a_thread_that_waits_for_a_then_is_called_to_help) {
+  std::atomic<bool> is_held{false};
+  std::atomic<bool> has_helped{false};  // asked by an op that may go on after the result is there
   cpu::runtime rt({.streams = 4, .workers = 2});
   const auto x = rt.make_buffer<int>(1, "x");
   rt.fill(x, 4);
   const std::vector<int> four = rt.read(x).get();
-  std::atomic<bool> is_held{false};
-  std::atomic<bool> has_helped{false};
   rt.submit(stream_id{1}, "held", [&] {
     is_held = true;
     detail::backoff pause;
