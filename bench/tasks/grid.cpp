@@ -393,6 +393,12 @@ grid_check grid::check(unsigned first, unsigned end) const {
   return out;
 }
 
+grid_pattern pattern_of(const std::string& name) {
+  const auto* found = std::ranges::find(grid_patterns, name, &named_grid_pattern::name);
+  if (found == grid_patterns.end()) throw std::invalid_argument("there is no pattern '" + name + "'");
+  return found->value;
+}
+
 std::string describe(const grid_check& got, const grid& of) {
   if (got.executed != of.tasks()) return fmt::format("{} tasks ran instead of {}", got.executed, of.tasks());
   if (got.wrong_inputs != 0)

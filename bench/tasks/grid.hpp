@@ -201,6 +201,9 @@ class grid {
 /// What is wrong, in words; empty if nothing is.
 std::string describe(const grid_check& got, const grid& of);
 
+/// Throws std::invalid_argument if there is none of that name.
+grid_pattern pattern_of(const std::string& name);
+
 /// A kernel of some length, as tasks run it.
 double run_kernel(grid_kernel kernel, std::uint64_t iterations, double start);
 

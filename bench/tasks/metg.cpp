@@ -38,12 +38,6 @@ namespace {
 constexpr std::array kernel_names{std::pair{grid_kernel::compute, "compute"},
                                   std::pair{grid_kernel::memory, "memory"}};
 
-grid_pattern pattern_of(const std::string& name) {
-  const auto* found = std::ranges::find(grid_patterns, name, &named_grid_pattern::name);
-  if (found == grid_patterns.end()) throw std::invalid_argument("there is no pattern '" + name + "'");
-  return found->value;
-}
-
 double to_us(double ns) {
   return ns / 1e3;
 }
@@ -161,6 +155,7 @@ class metg_bench {
     if (options_.scaling) steps_ += turns * worker_counts_.size();
     const foreign_load others;
     if (options_.memory) measure_memory();
+    keep_freed_pages();
     if (options_.metg || options_.empty) measure_grids();
     if (options_.scaling) measure_scaling();
     nlohmann::json out = report();
@@ -169,6 +164,13 @@ class metg_bench {
   }
 
  private:
+  /// What a run frees, the next one finds, whatever the runtime: else some would meet new pages each time,
+  /// depending on what lies behind their memory.
+  static void keep_freed_pages() {
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  }
+
   grid_options grid_of(const std::string& name, grid_kernel kernel) const {
     return {.pattern = pattern_of(name),
             .width = options_.width,
@@ -207,10 +209,10 @@ class metg_bench {
   }
 
   /// Of short runs the median of some: a moment in which the machine does something else is as long.
-  double run_often(const task_runtime& r, const std::string& pattern, const grid& g) {
-    constexpr double short_run = 5e6;
+  double run_often(const task_runtime& r, const std::string& pattern, const grid& g, double short_run = 5e6,
+                   std::size_t most = 5) {
     std::vector<double> ns{run_once(r, pattern, g)};
-    while (ns.front() < short_run && ns.size() < 5) ns.push_back(run_once(r, pattern, g));
+    while (ns.front() < short_run && ns.size() < most) ns.push_back(run_once(r, pattern, g));
     return median(ns);
   }
 
@@ -224,12 +226,14 @@ class metg_bench {
         (void)sink;
       });
     };
-    run(1);
-    const double one = std::max(1.0, run(2) / 2);
+    const auto best_run = [&](std::uint64_t times) {
+      double best = run(times);
+      for (int i = 0; i < 2; ++i) best = std::min(best, run(times));
+      return best;
+    };
+    const double one = std::max(1.0, best_run(2) / 2);
     const auto times = static_cast<std::uint64_t>(std::clamp(300e3 / one, 2.0, 20'000.0));
-    double best = run(times);
-    for (int i = 0; i < 2; ++i) best = std::min(best, run(times));
-    return best / static_cast<double>(times);
+    return best_run(times) / static_cast<double>(times);
   }
 
   /// By k.
@@ -421,7 +425,7 @@ class metg_bench {
           with_runtime(r, workers, [&] {
             for (const length& l : lengths) {
               run_once(r, name, *l.of);
-              const double ns = run_once(r, name, *l.of);
+              const double ns = run_often(r, name, *l.of, 20e6, 15);
               if (repetition > 0) scaling_[{l.us, r.name, workers}].push_back(ns);
             }
           });
@@ -437,12 +441,21 @@ class metg_bench {
       const double ns = median(values);
       const double alone = median(scaling_.at({key.task_us, key.runtime, 1}));
       const double kernels = median(scaling_.at({key.task_us, "", key.workers}));
+      // In each repetition all have their turns within seconds of each other.
+      nlohmann::json of_braid;
+      if (const auto braid = scaling_.find({key.task_us, "braid", key.workers}); braid != scaling_.end()) {
+        std::vector<double> ratios;
+        for (std::size_t i = 0; i < std::min(values.size(), braid->second.size()); ++i)
+          ratios.push_back(values[i] / braid->second[i]);
+        of_braid = median(ratios);
+      }
       out.push_back({{"pattern", options_.patterns.front()},
                      {"runtime", key.runtime.empty() ? "independent kernels" : key.runtime},
                      {"width", scaling_width_},
                      {"workers", key.workers},
                      {"task_us", key.task_us},
                      {"seconds", ns / 1e9},
+                     {"of_braid", of_braid},
                      {"speedup", alone / ns},
                      {"efficiency", kernels / ns}});
     }
@@ -558,38 +571,6 @@ class metg_bench {
   std::uint64_t done_ = 0;
 };
 
-/// Dependencies of two rows in the middle; first those that cross the middle of the grid, where columns are
-/// divided among threads.
-std::vector<grid_edge> edges_to_drop(const grid& g) {
-  std::vector<grid_edge> out;
-  for (unsigned t = g.steps() / 2; t < g.steps() / 2 + 2; ++t)
-    for (unsigned x = g.row(t).first; x < g.row(t).end(); ++x)
-      for (const unsigned y : g.row(t).inputs[x]) out.push_back({t, x, y});
-  const unsigned middle = g.width() / 2;
-  std::ranges::stable_partition(out,
-                                [&](const grid_edge& e) { return (e.column < middle) != (e.on < middle); });
-  return out;
-}
-
-/// Drops one dependency after the other until a task does run before its input is there.
-nlohmann::json inject_in(const rival_entry& runtime, grid_options o) {
-  constexpr std::size_t most_tries = 40;
-  std::vector<grid_edge> edges = edges_to_drop(grid(o));
-  edges.resize(std::min(edges.size(), most_tries));
-  for (const grid_edge& edge : edges) {
-    o.dropped = edge;
-    const grid broken(o);
-    const grid_run got = runtime.run_grid(broken);
-    const std::string wrong = describe(got.check ? *got.check : broken.check(), broken);
-    if (wrong.empty() && !broken.is_overtaken()) continue;
-    return {{"injected", true},
-            {"caught", !wrong.empty()},
-            {"what", fmt::format("without the dependency of ({}, {}) on ({}, {}), {}", edge.step, edge.column,
-                                 edge.step - 1, edge.on, wrong.empty() ? "nothing was noticed" : wrong)}};
-  }
-  return {{"injected", false}, {"caught", false}, {"what", "ordered anyway, by how the work is divided"}};
-}
-
 }  // namespace
 
 std::vector<std::string> grid_pattern_names() {
@@ -607,47 +588,6 @@ std::vector<std::string> grid_kernel_names() {
 nlohmann::json run_metg_bench(const metg_options& options,
                               const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   return metg_bench(options, progress).run();
-}
-
-// Whether a task overtakes another without a dependency is up to the runtime: it may order the two anyway, by
-// having put both on one thread. So some dependencies are left out in turn.
-nlohmann::json inject_missing_dependency(const metg_options& options,
-                                         const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
-  nlohmann::json out = {{"results", nlohmann::json::array()}, {"unavailable", nlohmann::json::array()}};
-  watchdog dog("bench metg", options.step_limit);
-  std::vector<task_runtime> runtimes = load_task_runtimes(task_runtime_use::grids, options.runtimes);
-  std::erase_if(runtimes, [](const task_runtime& r) { return r.name == "sequential"; });
-  const unsigned workers = std::max(2U, options.workers);
-  std::uint64_t done = 0;
-  for (task_runtime& r : runtimes) {
-    dog.begin("the start of " + r.name);
-    if (r.entry != nullptr)
-      if (const char* reason = r.entry->wake(workers + (r.idle_submitter ? 1 : 0))) {
-        r.reason = reason;
-        r.entry = nullptr;
-      }
-    for (const std::string& name : options.patterns) {
-      progress(++done, runtimes.size() * options.patterns.size());
-      if (r.entry == nullptr || pattern_of(name) == grid_pattern::trivial) continue;
-      dog.begin(fmt::format("{} on {}", name, r.name));
-      nlohmann::json result =
-          inject_in(*r.entry, {.pattern = pattern_of(name),
-                               .width = options.width,
-                               .steps = 8,
-                               .radix = options.radix,
-                               .period = options.period,
-                               .one_per_row = true,  // else what is overwritten orders most of them as well
-                               .kernel = grid_kernel::empty});
-      result["pattern"] = name;
-      result["runtime"] = r.name;
-      out["results"].push_back(std::move(result));
-    }
-    if (r.entry != nullptr)
-      r.entry->rest();
-    else
-      out["unavailable"].push_back({{"runtime", r.name}, {"reason", r.reason}});
-  }
-  return out;
 }
 
 }  // namespace braid::bench

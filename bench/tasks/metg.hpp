@@ -42,8 +42,8 @@ std::vector<std::string> grid_kernel_names();
 ///               "ns_per_task", "ns_per_task_min", "ns_per_task_max", "bytes_per_task", "tasks_in_flight",
 ///               "curve": [{"task_us", "kernel_us", "efficiency"}, ...]}, ...],
 ///  "ratios": [{"pattern", "braid_to_threads", "braid_to_task_group", "best_tracking", "braid_to_best"},
-///  ...], "scaling": [{"pattern", "runtime", "width", "workers", "task_us", "seconds", "speedup",
-///  "efficiency"}, ...], "unavailable", "versions", "machine", "foreign_load", and the options}
+///  ...], "scaling": [{"pattern", "runtime", "width", "workers", "task_us", "seconds", "of_braid",
+///  "speedup", "efficiency"}, ...], "unavailable", "versions", "machine", "foreign_load", and the options}
 /// A ratio is the median of those of neighbours. What was not measured, or does not exist, is null. Throws
 /// wrong_total (harness.hpp) where a task's input was not there, and std::invalid_argument for a grid that
 /// does not exist.

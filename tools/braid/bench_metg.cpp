@@ -46,13 +46,13 @@ void print_results(const nlohmann::json& out) {
 }
 
 void print_scaling(const nlohmann::json& out) {
-  fmt::print("\n{:<12} {:<20} {:>8} {:>8} {:>9} {:>11}\n", "tasks of", "runtime", "width", "workers",
-             "speed-up", "efficiency");
+  fmt::print("\n{:<12} {:<20} {:>8} {:>8} {:>9} {:>9} {:>9} {:>11}\n", "tasks of", "runtime", "width",
+             "workers", "ms", "of braid", "speed-up", "efficiency");
   for (const auto& s : out["scaling"])
-    fmt::print("{:<12} {:<20} {:>8} {:>8} {:>9.2f} {:>11.2f}\n",
+    fmt::print("{:<12} {:<20} {:>8} {:>8} {:>9.2f} {:>9} {:>9.2f} {:>11.2f}\n",
                fmt::format("{} us", s["task_us"].get<double>()), s["runtime"].get<std::string>(),
-               s["width"].get<unsigned>(), s["workers"].get<unsigned>(), s["speedup"].get<double>(),
-               s["efficiency"].get<double>());
+               s["width"].get<unsigned>(), s["workers"].get<unsigned>(), 1e3 * s["seconds"].get<double>(),
+               number(s["of_braid"], "{:.2f}"), s["speedup"].get<double>(), s["efficiency"].get<double>());
 }
 
 void print_metg(const nlohmann::json& out) {
