@@ -212,6 +212,36 @@ TEST(cores, a_pinned_thread_runs_on_that_cpu_only) {
   }).join();
 }
 
+TEST(cores, cpus_are_taken_in_turn_after_the_one_that_is_in_use) {
+  const std::vector<unsigned> some{2, 3, 7};
+  for (unsigned i = 0; i < 7; ++i) {
+    EXPECT_EQ(cpu_after(some, 2, i), some[i % 3]);
+    EXPECT_EQ(cpu_after(some, 7, i), some[(i + 2) % 3]);
+  }
+  // The one in use may be another.
+  EXPECT_EQ(cpu_after(some, 0, 1), 2U);
+  EXPECT_EQ(cpu_after(some, 5, 1), 7U);
+  EXPECT_EQ(cpu_after(some, 9, 1), 2U);
+  EXPECT_EQ(cpu_after(std::vector<unsigned>{4}, 4, 3), 4U);
+}
+
+TEST(cores, a_thread_that_begins_on_a_cpu_is_free_to_leave) {
+  std::thread([] {
+    const std::vector<unsigned> all = cpus_of_this_thread();
+    for (const unsigned cpu : all) {
+      EXPECT_TRUE(begin_on(cpu));
+      EXPECT_EQ(cpus_of_this_thread(), all);
+    }
+    EXPECT_FALSE(begin_on(60'000));
+    // Nor to one that it may not run on.
+    ASSERT_TRUE(pin_this_thread(all.front()));
+    if (all.size() > 1) {
+      EXPECT_FALSE(begin_on(all.back()));
+    }
+    EXPECT_EQ(cpus_of_this_thread(), std::vector<unsigned>{all.front()});
+  }).join();
+}
+
 TEST(cores, a_cpu_that_is_not_there_cannot_be_pinned_to) {
   std::thread([] {
     EXPECT_FALSE(pin_this_thread(60'000));

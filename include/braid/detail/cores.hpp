@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,20 @@ struct cores {
 /// to the root, rounded up; what cannot be read limits nothing. `root` stands before /proc and the cgroup
 /// folders.
 cores cores_of_process(const std::filesystem::path& root = "/");
+
+/// The CPU that the calling thread runs on at the moment.
+[[nodiscard]] unsigned cpu_of_this_thread() noexcept;
+
+/// Those that it may run on, ascending; at least one.
+[[nodiscard]] std::vector<unsigned> cpus_of_this_thread();
+
+/// Of some CPUs, ascending, the one that comes so many after `from`, in turn.
+[[nodiscard]] unsigned cpu_after(std::span<const unsigned> cpus, unsigned from, unsigned so_many) noexcept;
+
+/// Takes the calling thread to a CPU that it may run on; it is free to leave again. A system may put a new
+/// thread where the one that made it runs, and take milliseconds to see that both are busy. False, and
+/// nothing changed, if that is not possible.
+bool begin_on(unsigned cpu) noexcept;
 
 /// From now on the calling thread runs on this CPU only. False, and nothing changed, if that is not possible.
 bool pin_this_thread(unsigned cpu) noexcept;

@@ -213,8 +213,9 @@ struct alignas(64) cpu_queue {
 
 class cpu_scheduler {
  public:
-  /// `threads` of its own, at least one; pinned to the cpus in turn if there are any.
-  cpu_scheduler(unsigned threads, std::vector<unsigned> cpus);
+  /// `threads` of its own, at least one, which begin on these CPUs, in turn after the caller's, and stay
+  /// there if they are pinned.
+  cpu_scheduler(unsigned threads, std::span<const unsigned> cpus, bool is_pinned);
   ~cpu_scheduler();
   cpu_scheduler(const cpu_scheduler&) = delete;
   cpu_scheduler& operator=(const cpu_scheduler&) = delete;
@@ -299,7 +300,6 @@ class cpu_scheduler {
   alignas(64) std::atomic<std::uint64_t> grain_{unknown_grain};
   std::mutex queues_mutex_;
   std::vector<std::unique_ptr<cpu_queue>> queues_;
-  std::vector<unsigned> cpus_;
   std::vector<std::thread> threads_;
 };
 

@@ -25,8 +25,8 @@ backend::backend(const runtime_options& asked) {
   const detail::cores found = detail::cores_of_process();
   workers_ = workers_of(asked, found);
   const bool pins = asked.pin_workers.value_or(settings::process().pin_workers.value);
-  scheduler_ =
-      std::make_shared<detail::cpu_scheduler>(workers_ - 1, pins ? found.cpus : std::vector<unsigned>{});
+  scheduler_ = std::make_shared<detail::cpu_scheduler>(
+      workers_ - 1, pins ? found.cpus : detail::cpus_of_this_thread(), pins);
 }
 
 std::shared_ptr<memory_source> backend::memory() const {

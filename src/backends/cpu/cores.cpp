@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -51,8 +52,9 @@ processing_units find_processing_units() {
   return found;
 }
 
-/// What the system itself says; at least one CPU.
-std::vector<unsigned> affinity_of_this_thread() {
+}  // namespace
+
+std::vector<unsigned> cpus_of_this_thread() {
   std::vector<unsigned> cpus;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -65,12 +67,10 @@ std::vector<unsigned> affinity_of_this_thread() {
   return cpus;
 }
 
-}  // namespace
-
 cores cores_of_process(const std::filesystem::path& root) {
   processing_units units = find_processing_units();
   if (units.cpus.empty()) {
-    units.cpus = affinity_of_this_thread();
+    units.cpus = cpus_of_this_thread();
     units.of_machine = units.cpus.size();
   }
   cores found;
@@ -86,6 +86,25 @@ cores cores_of_process(const std::filesystem::path& root) {
   }
   found.cpus = std::move(units.cpus);
   return found;
+}
+
+unsigned cpu_of_this_thread() noexcept {
+  const int cpu = sched_getcpu();
+  return cpu < 0 ? 0 : static_cast<unsigned>(cpu);
+}
+
+unsigned cpu_after(std::span<const unsigned> cpus, unsigned from, unsigned so_many) noexcept {
+  const auto up_to =
+      static_cast<std::size_t>(std::upper_bound(cpus.begin(), cpus.end(), from) - cpus.begin());
+  return cpus[(up_to + cpus.size() - 1 + so_many) % cpus.size()];
+}
+
+// A machine with more CPUs than the set has room for refuses the first call.
+bool begin_on(unsigned cpu) noexcept {
+  cpu_set_t allowed;
+  if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed) != 0) return false;
+  if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed) || !pin_this_thread(cpu)) return false;
+  return pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed) == 0;
 }
 
 bool pin_this_thread(unsigned cpu) noexcept {

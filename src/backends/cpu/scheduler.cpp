@@ -398,11 +398,15 @@ void cpu_scheduler::wake_waiters(cpu_queue& origin, std::uint64_t cursor) {
 
 // ---- The threads.
 
-cpu_scheduler::cpu_scheduler(unsigned threads, std::vector<unsigned> cpus)
-    : ready_(std::max(1U, threads)), cpus_(std::move(cpus)) {
+cpu_scheduler::cpu_scheduler(unsigned threads, std::span<const unsigned> cpus, bool is_pinned)
+    : ready_(std::max(1U, threads)) {
   threads_.reserve(std::max(1U, threads));
+  const unsigned own = cpu_of_this_thread();
   for (unsigned i = 0; i < std::max(1U, threads); ++i) {
-    threads_.emplace_back([this, i] { work(i); });
+    threads_.emplace_back([this, i, is_pinned, cpu = cpu_after(cpus, own, i + 1)] {
+      is_pinned ? pin_this_thread(cpu) : begin_on(cpu);
+      work(i);
+    });
   }
 }
 
@@ -417,7 +421,6 @@ cpu_queue& cpu_scheduler::add_queue() {
 }
 
 void cpu_scheduler::work(unsigned number) {
-  if (!cpus_.empty()) pin_this_thread(cpus_[number % cpus_.size()]);
   ready_.enter(number);
   cpu_worker& self = ready_.worker(number);
   bool has_backlog = false;  // the last stream was left with work: the submitter is far ahead
