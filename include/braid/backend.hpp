@@ -67,8 +67,14 @@ concept queries_points = point_backend<B> && requires(B& b, const typename B::st
 ///   b.reach(data, bytes)    optional: lets ops use memory of the host while what it returns lives
 ///   b.expect_usable<Body>(spans...)    optional, with B::checks_bodies: throws where the body could not be
 ///   called
+///   B::plain_native(s), note_begin(s, cursor, label), note_end(s, cursor)    optional: what the body is
+///   called with between the other two; null if launch() has more to do
 template <class B>
 concept enqueueing_backend = requires { typename B::native_stream; };
+template <class B>
+concept plainly_enqueueing = enqueueing_backend<B> && requires(typename B::stream& s) {
+  { B::plain_native(s) } -> std::same_as<const typename B::native_stream*>;
+};
 
 }  // namespace detail
 

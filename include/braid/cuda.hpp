@@ -85,7 +85,10 @@ struct graph_state;
 struct hot_state {
   native_stream native = nullptr;  // null: made of a device that was lost
   void* context = nullptr;
-  int (*get_current)(void** context) = nullptr;       // of the driver
+  // Of the driver; called from where they are needed, because it costs to return from each function between.
+  int (*get_current)(void** context) = nullptr;
+  int (*record_event)(native_event event, native_stream on) = nullptr;
+  int (*wait_event)(native_stream on, native_event event, unsigned flags) = nullptr;
   const std::atomic<std::uint32_t>* watch = nullptr;  // 0: neither lost nor forked, and no ranges are wanted
   bool is_adopted = false;
   braid::detail::given_ops ops;
@@ -211,8 +214,21 @@ class backend {
   stream create_stream() { return create_stream(stream_id{0}); }
   stream create_stream(stream_id id);
   event flush(stream& s);
-  void flush_again(stream& s, event& e);
-  void wait_event(stream& s, const event& e);
+  [[gnu::always_inline]] void flush_again(stream& s, event& e) {
+    const detail::hot_state& of = *s.hot_;
+    if (of.watch->load(std::memory_order_acquire) != 0) [[unlikely]]  // pairs with note_lost()
+      return flush_watched(s, e);
+    e.covers_ = of.ops.handed();  // before it is recorded
+    if (const int code = of.record_event(e.native_, of.native); code != 0) [[unlikely]]
+      expect_or_lost("cuEventRecord", code);
+  }
+  [[gnu::always_inline]] void wait_event(stream& s, const event& e) {
+    const detail::hot_state& of = *s.hot_;
+    if (of.watch->load(std::memory_order_acquire) != 0) [[unlikely]]  // pairs with note_lost()
+      return wait_watched(s, e);
+    if (const int code = of.wait_event(of.native, e.native_, 0); code != 0) [[unlikely]]
+      expect_or_lost("cuStreamWaitEvent", code);
+  }
   void wait_event_sync(const event& e);
   bool is_complete(const event& e);
 
@@ -226,17 +242,24 @@ class backend {
 
   // What a runtime needs.
   template <class F>
-  void launch(stream& s, std::uint64_t cursor, F&& f) {
-    detail::hot_state& of = *s.hot_;
-    of.ops.note(cursor, f.label.lasting());
-    if (of.is_plain()) [[likely]] {
-      f(cursor, of.native);
+  [[gnu::always_inline]] void launch(stream& s, std::uint64_t cursor, F&& f) {
+    if (const native_stream* on = plain_native(s)) [[likely]] {
+      note_begin(s, cursor, f.label.lasting());
+      f(cursor, *on);
+      note_end(s, cursor);
     } else {
-      const inside op(*s.state_, f.label.lasting(), f.home->trace_number(), f.rank.lane(), cursor);
-      op.failure ? f.give_up(cursor, op.failure) : f(cursor, of.native);
+      launch_watched(s, cursor, f);
     }
-    of.ops.note_handed(cursor);
   }
+  // Of launch(), for a caller that calls the body itself.
+  /// Null if there is more to do than to call the body.
+  [[nodiscard]] static const native_stream* plain_native(const stream& s) noexcept {
+    return s.hot_->is_plain() ? &s.hot_->native : nullptr;
+  }
+  static void note_begin(stream& s, std::uint64_t cursor, const op_label* label) noexcept {
+    s.hot_->ops.note(cursor, label);
+  }
+  static void note_end(stream& s, std::uint64_t cursor) noexcept { s.hot_->ops.note_handed(cursor); }
   /// Throws if the stream is being captured, or this process is a child of the one that opened the device.
   void admit(const stream& s) const {
     if (s.hot_->is_adopted || s.hot_->watch->load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -273,6 +296,18 @@ class backend {
     std::unique_ptr<detail::traced_scope> traced;
   };
   void admit_slowly(const stream& s) const;
+  void flush_watched(stream& s, event& e);
+  void wait_watched(stream& s, const event& e);
+  void expect_or_lost(const char* call, int code);
+  template <class F>
+  [[gnu::noinline]] void launch_watched(stream& s, std::uint64_t cursor, F& f) {
+    note_begin(s, cursor, f.label.lasting());
+    {
+      const inside op(*s.state_, f.label.lasting(), f.home->trace_number(), f.rank.lane(), cursor);
+      op.failure ? f.give_up(cursor, op.failure) : f(cursor, s.hot_->native);
+    }
+    note_end(s, cursor);
+  }
 
   std::shared_ptr<detail::shared_state> state_;
 };

@@ -71,7 +71,6 @@ class stream_pool {
     const std::scoped_lock lock(mutex_);
     if (Slot* found = place.load(std::memory_order_acquire)) return *found;
     const auto lane = static_cast<detail::lane_id>(owned_.size());
-    owned_.reserve(owned_.size() + 1);
     Slot* made = owned_.emplace_back(make(lane)).get();
     by_lane_[index_of(lane)].store(made, std::memory_order_release);  // pairs with lane()
     place.store(made, std::memory_order_release);

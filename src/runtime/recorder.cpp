@@ -45,7 +45,10 @@ struct recorder::state {
   /// What the sequence did to one resource so far.
   struct seen {
     seen(const resource_state& of, std::pmr::memory_resource* from)
-        : shadow(of.size, of.name), overwritten(from), first(from), last(from) {}
+        : shadow(of.size, of.name), overwritten(from), first(from), last(from) {
+      first.reserve(4);
+      last.reserve(4);
+    }
 
     resource_state shadow;
     bool changed = false;
@@ -69,7 +72,6 @@ struct recorder::state {
     given.reserve(few_ops);
     shadows.reserve(4 * few_ops);
     ids.reserve(4 * few_ops);
-    resources.reserve(2 * few_ops);
   }
 
   std::uint32_t part_of(lane_id lane, stream_id id) {
@@ -80,8 +82,16 @@ struct recorder::state {
     return static_cast<std::uint32_t>(parts.size() - 1);
   }
 
-  std::pmr::monotonic_buffer_resource memory{std::size_t{16} * 1024};
-  std::pmr::unordered_map<resource_state*, seen> resources{&memory};
+  struct resources_seen {
+    explicit resources_seen(std::span<std::byte> room) : memory(room.data(), room.size()) {
+      all.reserve(128);
+    }
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_map<resource_state*, seen> all{&memory};
+  };
+  [[nodiscard]] std::unique_ptr<resources_seen> make_about() const {
+    return std::make_unique<resources_seen>(std::span(room.get(), room_size));
+  }
   struct given_op {
     std::uint32_t part;
     std::uint32_t bindings;
@@ -90,16 +100,35 @@ struct recorder::state {
   std::uint64_t give(given_op op, const binding* bound, std::vector<recorder::wait>& waits,
                      std::uint64_t sequences_before);
 
+  static constexpr std::size_t room_size = std::size_t{64} * 1024;
+  std::unique_ptr<std::byte[]> room = std::make_unique_for_overwrite<std::byte[]>(room_size);
+  std::unique_ptr<resources_seen> about = make_about();
   std::vector<given_op> given;
   std::vector<binding> shadows;    // of all of them
   std::vector<std::uint64_t> ids;  // of the resources that these stand for
   std::vector<seen*> touched;      // by the op that is being added
   std::vector<replay_plan::part> parts;
+  std::vector<std::uint64_t> before;  // by part: how many ops its stream had been given for sequences before
   multi_stream<recorder_backend, externally_synchronised> engine;
 };
 
 recorder::recorder(std::uint32_t streams) : state_(std::make_unique<state>(streams)) {}
 recorder::~recorder() = default;
+
+bool recorder::clear() {
+  constexpr std::size_t many = 4096;
+  state& s = *state_;
+  if (s.given.size() > many || s.shadows.size() > 4 * many) return false;
+  s.about.reset();  // before its memory is used again
+  s.about = s.make_about();
+  s.given.clear();
+  s.shadows.clear();
+  s.ids.clear();
+  s.parts.clear();
+  s.before.clear();
+  s.engine.forget_synced();
+  return true;
+}
 
 recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding> bound,
                              std::vector<wait>& waits) {
@@ -108,7 +137,7 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
   const std::size_t first_wait = waits.size();
   s.touched.clear();
   for (const binding& b : bound) {
-    state::seen& of = s.resources.try_emplace(b.state, *b.state, &s.memory).first->second;
+    state::seen& of = s.about->all.try_emplace(b.state, *b.state, &s.about->memory).first->second;
     s.shadows.push_back({&of.shadow, b.kind, b.range, b.whole, b.tag});
     s.ids.push_back(b.state->id);
     s.touched.push_back(&of);
@@ -120,7 +149,10 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
     at.index = static_cast<std::int64_t>(s.give(s.given.back(), s.shadows.data() + first, waits, 0));
   } catch (...) {
     s.given.pop_back();
-    if (s.parts.back().ops == 0) s.parts.pop_back();  // it was made for this op
+    if (s.parts.back().ops == 0) {  // it was made for this op
+      s.parts.pop_back();
+      s.before.resize(s.parts.size());
+    }
     s.shadows.erase(s.shadows.begin() + static_cast<std::ptrdiff_t>(first), s.shadows.end());
     s.ids.resize(first);
     throw;
@@ -135,13 +167,14 @@ recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding
 std::uint64_t recorder::state::give(given_op op, const binding* bound, std::vector<recorder::wait>& waits,
                                     std::uint64_t sequences_before) {
   const auto guard = engine.resolve(stream_id{op.part}, std::span<const binding>(bound, op.bindings));
+  if (op.part == before.size()) before.push_back(guard.cursor() - 1);
   for (const stream_wait& w : guard.waits().waits) {
     recorded_place on{static_cast<std::uint32_t>(w.origin.value), static_cast<std::int64_t>(w.cursor)};
-    on.index -= static_cast<std::int64_t>(sequences_before * parts[on.part].ops);
+    on.index -= static_cast<std::int64_t>(before[on.part] + sequences_before * parts[on.part].ops);
     const std::size_t at = static_cast<std::size_t>(bound - shadows.data()) + w.binding;
     waits.push_back({on, w.why, ids[at], w.binding});
   }
-  return guard.cursor();
+  return guard.cursor() - before[op.part];
 }
 
 stream_id recorder::id_of(std::uint32_t part) const noexcept {
@@ -186,16 +219,20 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
             [&](std::uint32_t a, std::uint32_t b) { return s.parts[a].lane < s.parts[b].lane; });
   numbers.resize(order.size());
   replay_plan plan;
+  plan.parts.reserve(order.size());
   for (std::uint32_t n = 0; n < order.size(); ++n) {
     numbers[order[n]] = n;
     plan.parts.push_back(s.parts[order[n]]);
   }
   std::vector<std::pair<resource_state*, const state::seen*>> sorted;
-  sorted.reserve(s.resources.size());
-  for (const auto& [of, what] : s.resources) {
+  sorted.reserve(s.about->all.size());
+  for (const auto& [of, what] : s.about->all) {
     if (!what.last.empty()) sorted.emplace_back(of, &what);  // else no op has it, or no bytes of it
   }
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  plan.resources.reserve(sorted.size());
+  plan.first.reserve(2 * sorted.size());
+  plan.last.reserve(2 * sorted.size());
   for (const auto& [of, seen] : sorted) {
     const state::seen& what = *seen;
     plan.resources.push_back(
@@ -213,7 +250,8 @@ replay_plan recorder::finish(std::vector<std::uint32_t>& numbers, std::vector<wa
   for (std::uint32_t a = 0; a < order.size(); ++a) {
     // Before the sequence is given once more: what is known after the first is known after each.
     s.engine.each_synced(stream_id{a}, [&](stream_id origin, std::uint64_t known) {
-      plan.learned.push_back({numbers[a], {numbers[origin.value], static_cast<std::int64_t>(known)}});
+      const auto index = static_cast<std::int64_t>(known - s.before[origin.value]);
+      plan.learned.push_back({numbers[a], {numbers[origin.value], index}});
     });
   }
   const binding* bound = s.shadows.data();
@@ -235,6 +273,7 @@ void recorded_ops::finish(recorder& analysis) {
   inner_waits = waits.size();
   plan = analysis.finish(numbers, waits, firsts);
   parts.resize(plan.parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].reserve(plan.parts[i].ops);
   for (recorder::wait& w : waits) w.on.part = numbers[w.on.part];
   for (std::uint32_t n = 0; n < sequence.size(); ++n) {
     described& each = sequence[n];

@@ -1,6 +1,7 @@
 #include "braid/detail/recording_session.hpp"
 
 #include <memory_resource>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -8,8 +9,27 @@
 
 namespace braid::detail {
 
+spare_recorder::~spare_recorder() {
+  delete kept_.load(std::memory_order_relaxed);
+}
+
+std::unique_ptr<recorder> spare_recorder::take(std::uint32_t streams) {
+  // acquire: pairs with give()
+  std::unique_ptr<recorder> kept(kept_.exchange(nullptr, std::memory_order_acquire));
+  return kept ? std::move(kept) : std::make_unique<recorder>(streams);
+}
+
+void spare_recorder::give(std::unique_ptr<recorder> used) noexcept {
+  try {
+    if (!used->clear()) return;
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  delete kept_.exchange(used.release(), std::memory_order_acq_rel);  // release: pairs with take()
+}
+
 struct recording_session::state {
-  explicit state(std::uint32_t streams) : analysis(streams) {
+  state(spare_recorder& kept, std::uint32_t streams) : spare(kept), analysis(kept.take(streams)) {
     constexpr std::size_t few_ops = 64;
     made->sequence.reserve(few_ops);
     made->waits.reserve(few_ops);
@@ -18,7 +38,12 @@ struct recording_session::state {
     buffers.reserve(2 * few_ops);
   }
 
-  recorder analysis;
+  ~state() { spare.give(std::move(analysis)); }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+
+  spare_recorder& spare;
+  std::unique_ptr<recorder> analysis;
   std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
   std::shared_ptr<std::pmr::monotonic_buffer_resource> memory =
       std::make_shared<std::pmr::monotonic_buffer_resource>(std::size_t{16} * 1024);
@@ -30,8 +55,8 @@ struct recording_session::state {
   std::vector<std::uint64_t> ops_of;  // by part
 };
 
-recording_session::recording_session(std::uint32_t streams, std::uint32_t first)
-    : state_(std::make_unique<state>(streams)), rotation_(first) {}
+recording_session::recording_session(spare_recorder& kept, std::uint32_t streams, std::uint32_t first)
+    : state_(std::make_unique<state>(kept, streams)), rotation_(first) {}
 recording_session::~recording_session() = default;
 
 void recording_session::use(buffer_core& core, byte_range range, access kind) {
@@ -57,7 +82,7 @@ std::optional<stream_id> recording_session::behind(std::span<buffer_core* const>
   for (buffer_core* core : used) {
     const recorded_place last = state_->buffers.at(core).last_write;
     if (last.index != 0 && state_->ops_of[last.part] == static_cast<std::uint64_t>(last.index))
-      return state_->analysis.id_of(last.part);
+      return state_->analysis->id_of(last.part);
   }
   return std::nullopt;
 }
@@ -66,7 +91,7 @@ recorded_place recording_session::add(stream_id id, lane_id lane, std::span<cons
                                       bool is_named, recorded_frame frame) {
   recorded_ops& made = *state_->made;
   const auto first_wait = static_cast<std::uint32_t>(made.waits.size());
-  const recorded_place at = state_->analysis.add(lane, id, bound, made.waits);
+  const recorded_place at = state_->analysis->add(lane, id, bound, made.waits);
   if (at.part == state_->ops_of.size()) state_->ops_of.push_back(0);
   state_->ops_of[at.part] = static_cast<std::uint64_t>(at.index);
   const auto waits = static_cast<std::uint32_t>(made.waits.size()) - first_wait;
@@ -88,7 +113,7 @@ void* recording_session::room(std::size_t size, std::size_t alignment) {
 }
 
 std::shared_ptr<recorded_ops> recording_session::finish() {
-  state_->made->finish(state_->analysis);
+  state_->made->finish(*state_->analysis);
   return std::move(state_->made);
 }
 

@@ -396,6 +396,29 @@ BACKEND_TEST(record, all_fixtures, threads_may_replay_and_submit_at_the_same_tim
   EXPECT_EQ(rt.read(shared).get(), constant(8, expected));
 }
 
+// A runtime keeps what it records with: one thread has it, the others get their own.
+BACKEND_TEST(record, all_fixtures, threads_may_record_at_the_same_time) {
+  auto& rt = this->start();
+  constexpr unsigned threads = 4;
+  std::vector<buffer<int>> own;
+  for (unsigned t = 0; t < 2 * threads; ++t) {
+    own.push_back(rt.template make_buffer<int>(8, "own"));
+    TypeParam::fill(rt, own.back(), 1);
+  }
+  const unsigned turns = TypeParam::many(20);
+  on_threads(threads, [&](unsigned t) {
+    for (unsigned i = 0; i < turns; ++i) {
+      const recording two = rt.record([&] {
+        TypeParam::add(rt, own[t], own[threads + t], stream_id{t});
+        TypeParam::increment(rt, own[t], stream_id{t + 1 + i % 3});
+      });
+      two.replay(2);
+    }
+  });
+  for (unsigned t = 0; t < threads; ++t)
+    EXPECT_EQ(rt.read(own[t]).get(), constant(8, 1 + 4 * static_cast<int>(turns)));
+}
+
 BACKEND_TEST(record, all_fixtures, a_log_names_what_a_replay_waits_for) {
   std::string text;
   const auto log = std::make_shared<logger>(

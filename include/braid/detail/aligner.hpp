@@ -51,7 +51,7 @@ class aligner {
       : backend_(backend), pool_(pool), log_(log), policy_(policy), deterministic_(deterministic) {}
 
   /// Makes `s` wait for all of its needs. If the backend throws, what was handed over stays known.
-  void align(slot_type& s) {
+  [[gnu::always_inline]] void align(slot_type& s) {
     group(s.needs, s.plan);
     if constexpr (!points && !waits_at_once<B>) {
       if (s.plan.size() == 1 && !is_foreign(s.plan.front().n.lane)) return align_with(s, s.plan.front());
@@ -78,7 +78,7 @@ class aligner {
   }
 
   /// Likewise, where there is one origin, which is what most ops meet that wait.
-  void align_with(slot_type& s, planned& p) {
+  [[gnu::always_inline]] void align_with(slot_type& s, planned& p) {
     struct dropped_at_exit {
       planned& p;
       ~dropped_at_exit() { drop(p); }
@@ -478,7 +478,7 @@ class aligner {
   // Under the origin's list lock, on any thread. The committed cursor first (acquire; pairs with the release
   // in commit), then the clock, then the event: so the mark claims no op that is still being handed over, and
   // no wait that is not in front of the event.
-  mark<B>* record(slot_type& origin) {
+  [[gnu::always_inline]] mark<B>* record(slot_type& origin) {
     if (!deterministic_) origin.marks.drop_up_to(origin.completed.load(std::memory_order_acquire));
     mark<B>* m = origin.marks.take();
     m->cursor = origin.committed.load(std::memory_order_acquire);

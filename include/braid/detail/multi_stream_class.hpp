@@ -98,6 +98,10 @@ class multi_stream final : private detail::gate_keeper {
   /// where.
   template <class F>
   void each_synced(stream_id stream, F fn) const;
+  /// The streams forget what they waited for: safe, and later waits are less exact. For an engine that begins
+  /// with something new.
+  void forget_synced()
+    requires(!Threading::synchronised);
 
   /// Destroys the object after all work now on `after`, on a braid thread, within a millisecond or so. Never
   /// blocks. The destructor may submit and retire.
@@ -142,6 +146,8 @@ class multi_stream final : private detail::gate_keeper {
       return open_slowly(id, label, bindings);
     return open_on(pool_.lane(lane), id, label, bindings);
   }
+  /// Of a guard that was given up with keep_open().
+  void commit_kept(detail::slot<B>& s) noexcept { commit(s); }
   /// The id that the slot was made for.
   [[nodiscard]] stream_id id_of(detail::lane_id lane) const noexcept { return pool_.lane(lane).first_id; }
   [[nodiscard]] typename B::stream& stream_of(detail::lane_id lane) noexcept {

@@ -18,4 +18,9 @@ class multi_stream;
 template <event_stream_backend B, class Threading = thread_safe>
 class resolved_streams;
 
+namespace detail {
+template <class B>
+struct slot;
+}
+
 }  // namespace braid

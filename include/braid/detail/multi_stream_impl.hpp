@@ -263,6 +263,18 @@ void multi_stream<B, T>::each_synced(stream_id stream, F fn) const {
 }
 
 template <event_stream_backend B, class T>
+void multi_stream<B, T>::forget_synced()
+  requires(!T::synchronised)
+{
+  for (std::uint32_t i = 0; i < pool_.used(); ++i) {
+    slot_type& s = pool_.lane(static_cast<detail::lane_id>(i));
+    s.known = {};
+    aligner_.publish(s);
+    s.leave_before();
+  }
+}
+
+template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
   if (cursor == 0 || (!deterministic_ && s.is_complete(cursor))) return;
   if constexpr (detail::queries_points<B>) {

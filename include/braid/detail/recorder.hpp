@@ -64,6 +64,9 @@ class recorder {
     std::uint64_t resource;
     std::size_t binding;
   };
+  /// Forgets the sequence, so that another one can be added. False if it was long: the memory that would be
+  /// kept for the next is then better given back, with the recorder.
+  bool clear();
   /// One more op; what it waits for is put behind `waits`. Throws usage_error for bindings that conflict;
   /// then it was not added. Parts are numbered in the order of their first use until finish().
   recorded_place add(lane_id lane, stream_id id, std::span<const binding> bound, std::vector<wait>& waits);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,23 @@
 namespace braid::detail {
 
 struct recorded_ops;
+class recorder;
+
+/// A recorder that a runtime keeps from one recording to the next.
+class spare_recorder {
+ public:
+  spare_recorder() noexcept = default;
+  ~spare_recorder();
+  spare_recorder(const spare_recorder&) = delete;
+  spare_recorder& operator=(const spare_recorder&) = delete;
+
+  /// The one that is kept, or a new one for so many streams.
+  [[nodiscard]] std::unique_ptr<recorder> take(std::uint32_t streams);
+  void give(std::unique_ptr<recorder> used) noexcept;
+
+ private:
+  std::atomic<recorder*> kept_{nullptr};
+};
 
 /// For what stands in memory of the recording.
 struct destroy_in_place {
@@ -30,7 +48,7 @@ using recorded_frame = std::unique_ptr<any_frame, destroy_in_place>;
 class recording_session {
  public:
   /// `first`: where ops that are placed in turn begin.
-  recording_session(std::uint32_t streams, std::uint32_t first);
+  recording_session(spare_recorder& kept, std::uint32_t streams, std::uint32_t first);
   ~recording_session();
   recording_session(const recording_session&) = delete;
   recording_session& operator=(const recording_session&) = delete;

@@ -482,10 +482,19 @@ class basic_runtime final : private detail::runtime_base {
                           Pack&& held, std::span<const binding> bound, bool is_named = false);
   resolved_streams<B> begin(stream_id id, detail::lane_id lane, const detail::label_ref& label,
                             std::span<const binding> bound, bool is_named);
-  /// Where bodies are called at once.
-  detail::op_point launch_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
-                              const detail::label_ref& label, std::span<const binding> bound, bool is_named)
+  /// Where bodies are called at once: an op that is given but for its body.
+  struct given_now {
+    detail::slot<B>* slot;
+    const void* native;  // of B::native_stream, for the body; null: it was called, and all is done
+    std::uint64_t cursor;
+    detail::op_rank rank;
+  };
+  given_now give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
+                     const detail::label_ref& label, std::span<const binding> bound, bool is_named)
     requires detail::enqueueing_backend<B>;
+  /// Its body was called.
+  void end_now(const given_now& op) noexcept
+    requires detail::plainly_enqueueing<B>;
 
   // Recording: see runtime_record.hpp.
   struct sequence;
@@ -581,6 +590,7 @@ class basic_runtime final : private detail::runtime_base {
   std::vector<std::unique_ptr<detail::pool>> pools_;  // one for each device
   std::unique_ptr<detail::pool> staging_;
   std::atomic<std::uint32_t> rotation_{0};  // the next stream to try
+  detail::spare_recorder recorders_;
   std::unique_ptr<engine_type> engine_;
 };
 

@@ -199,16 +199,31 @@ template <runtime_backend B>
 }
 
 template <runtime_backend B>
-detail::op_point basic_runtime<B>::launch_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
-                                              const detail::label_ref& label, std::span<const binding> bound,
-                                              bool is_named)
+auto basic_runtime<B>::give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
+                                const detail::label_ref& label, std::span<const binding> bound, bool is_named)
+    -> given_now
   requires detail::enqueueing_backend<B>
 {
   auto guard = begin(id, lane, label, bound, is_named);
-  engine_->backend().launch(
-      guard.current(), guard.cursor(),
-      detail::frame_call{this, &op, label, detail::op_rank(lane, ++detail::last_order)});
-  return detail::op_point(lane, guard.cursor());
+  given_now given{nullptr, nullptr, guard.cursor(), detail::op_rank(lane, ++detail::last_order)};
+  if constexpr (detail::plainly_enqueueing<B>) {
+    if (const auto* on = B::plain_native(guard.current())) [[likely]] {
+      B::note_begin(guard.current(), given.cursor, label.lasting());
+      given.native = on;
+      given.slot = &guard.keep_open();
+      return given;
+    }
+  }
+  engine_->backend().launch(guard.current(), given.cursor, detail::frame_call{this, &op, label, given.rank});
+  return given;
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::end_now(const given_now& op) noexcept
+  requires detail::plainly_enqueueing<B>
+{
+  B::note_end(op.slot->stream, op.cursor);
+  engine_->commit_kept(*op.slot);
 }
 
 // ---- Of runtime_base.

@@ -11,7 +11,7 @@ template <class F>
 recording basic_runtime<B>::record(F&& fn, record_options options) {
   if (detail::running_body != nullptr) expect_outside_body("record()");
   // relaxed: others begin elsewhere
-  detail::recording_session session(streams_, rotation_.fetch_add(1, std::memory_order_relaxed));
+  detail::recording_session session(recorders_, streams_, rotation_.fetch_add(1, std::memory_order_relaxed));
   {
     const detail::inside_record mark(*this, session);
     std::forward<F>(fn)();

@@ -167,7 +167,8 @@ class basic_runtime<B>::sequence::one_by_one {
   using described = detail::recorded_ops::described;
 
   template <class CursorOf>
-  void hand_over(const described& op, std::uint64_t cursor, bool is_first, CursorOf cursor_of) noexcept {
+  [[gnu::always_inline]] void hand_over(const described& op, std::uint64_t cursor, bool is_first,
+                                        CursorOf cursor_of) noexcept {
     const detail::lane_id lane = ops_->plan.parts[op.at.part].lane;
     const detail::op_rank rank(lane, ++order_);
     try {
@@ -209,8 +210,8 @@ class basic_runtime<B>::sequence::one_by_one {
     }
   }
 
-  void launch(typename B::stream& stream, std::uint64_t cursor, detail::any_frame& frame,
-              detail::op_rank rank) {
+  [[gnu::always_inline]] void launch(typename B::stream& stream, std::uint64_t cursor,
+                                     detail::any_frame& frame, detail::op_rank rank) {
     if constexpr (detail::enqueueing_backend<B>) {
       self_.engine_->backend().launch(stream, cursor,
                                       detail::frame_call{&self_, &frame, frame.label(), rank});

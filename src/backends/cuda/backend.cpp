@@ -79,11 +79,9 @@ event backend::flush(stream& s) {
   return made;
 }
 
-void backend::flush_again(stream& s, event& e) {
+void backend::flush_watched(stream& s, event& e) {
   e.covers_ = s.hot_->ops.handed();  // before it is recorded
-  if (!state_->is_lost()) {
-    state_->expect_or_lost("cuEventRecord", state_->cu().cuEventRecord(e.native_, s.hot_->native));
-  }
+  if (!state_->is_lost()) expect_or_lost("cuEventRecord", s.hot_->record_event(e.native_, s.hot_->native));
 }
 
 event backend::record(stream& s) {
@@ -92,9 +90,13 @@ event backend::record(stream& s) {
   return made;
 }
 
-void backend::wait_event(stream& s, const event& e) {
-  if (state_->is_lost()) return;
-  state_->expect_or_lost("cuStreamWaitEvent", state_->cu().cuStreamWaitEvent(s.hot_->native, e.native_, 0));
+void backend::wait_watched(stream& s, const event& e) {
+  if (!state_->is_lost())
+    expect_or_lost("cuStreamWaitEvent", s.hot_->wait_event(s.hot_->native, e.native_, 0));
+}
+
+void backend::expect_or_lost(const char* call, int code) {
+  state_->expect_or_lost(call, static_cast<CUresult>(code));
 }
 
 void backend::wait_event_sync(const event& e) {

@@ -211,8 +211,10 @@ stream_state::stream_state(shared_state& by, std::size_t on, CUstream native_han
     : home(by), device_index(on) {
   native = native_handle;
   context = by.devices()[on].context;
-  get_current =
-      reinterpret_cast<int (*)(void**)>(by.cu().cuCtxGetCurrent);  // an enum and a pointer, as there
+  // An enum, pointers and an unsigned, as there.
+  get_current = reinterpret_cast<int (*)(void**)>(by.cu().cuCtxGetCurrent);
+  record_event = reinterpret_cast<int (*)(native_event, native_stream)>(by.cu().cuEventRecord);
+  wait_event = reinterpret_cast<int (*)(native_stream, native_event, unsigned)>(by.cu().cuStreamWaitEvent);
   watch = &by.watch;
   is_adopted = adopted;
 }
