@@ -1,11 +1,11 @@
 #include "braid/detail/recording_session.hpp"
 
-#include <memory_resource>
 #include <new>
 #include <unordered_map>
 #include <utility>
 
 #include "braid/detail/recorded.hpp"
+#include "runtime/frame_memory.hpp"
 
 namespace braid::detail {
 
@@ -45,8 +45,7 @@ struct recording_session::state {
   spare_recorder& spare;
   std::unique_ptr<recorder> analysis;
   std::shared_ptr<recorded_ops> made = std::make_shared<recorded_ops>();
-  std::shared_ptr<std::pmr::monotonic_buffer_resource> memory =
-      std::make_shared<std::pmr::monotonic_buffer_resource>(std::size_t{16} * 1024);
+  std::shared_ptr<frame_memory> memory = std::make_shared<frame_memory>();
   struct tracked {
     std::unique_ptr<buffer_core> written;  // tells what is written, by recorded ops as well; null: all
     recorded_place last_write;
@@ -108,8 +107,8 @@ void recording_session::note(buffer_core& core, byte_range range, access kind, r
   state_->made->written.emplace_back(&core, range);
 }
 
-void* recording_session::room(std::size_t size, std::size_t alignment) {
-  return state_->memory->allocate(size, alignment);
+void* recording_session::room(lane_id lane, std::size_t size, std::size_t alignment) {
+  return state_->memory->take(lane, size, alignment);
 }
 
 std::shared_ptr<recorded_ops> recording_session::finish() {

@@ -383,6 +383,35 @@ TEST(cpu, a_long_replay_does_not_hold_its_submitter_back) {
   EXPECT_EQ(rt.read(x).get()[0], 1'000'001U);
 }
 
+// What follows from the estimate is decided again while a stream is run: a replay may be all that it ever
+// runs.
+TEST(cpu, how_long_ops_take_is_known_after_the_first_and_followed_while_a_stream_is_run) {
+  using namespace std::chrono_literals;
+  constexpr std::uint64_t ops = 2'000;
+  constexpr std::uint64_t one_ms = 1'000'000;
+  std::atomic<bool> is_open{false};
+  const std::vector<unsigned> cpus = detail::cpus_of_this_thread();
+  detail::cpu_scheduler on(1, cpus, false);
+  detail::cpu_queue& q = on.add_queue();
+  q.launch([] {
+    const auto end = std::chrono::steady_clock::now() + 5ms;
+    while (std::chrono::steady_clock::now() < end) detail::relax();
+  });
+  q.commit(1);
+  on.wait(q, 1);
+  EXPECT_GE(on.grain(), one_ms);
+  q.launch([&] { is_open.wait(false); });
+  q.commit(2);
+  for (std::uint64_t i = 3; i < ops; ++i) {
+    q.launch([] {});
+    q.commit(i);
+  }
+  is_open = true;
+  is_open.notify_all();
+  on.wait(q, ops - 1);
+  EXPECT_LT(on.grain(), one_ms);
+}
+
 TEST_P(cpu_backend, a_stream_that_never_runs_out_leaves_others_their_turn) {
   std::atomic<bool> has_other_run{false};
   std::atomic<std::uint64_t> ran{0};

@@ -271,21 +271,25 @@ class cpu_scheduler {
   void sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over);
   template <class Until>
   bool run(cpu_queue& q, unsigned patient, Until until);
-  template <class Op>
-  void run_timed(Op op);
   [[nodiscard]] bool stays(const cpu_queue& q, std::uint64_t at) const noexcept;
   bool pass_waits(cpu_queue& q, const cpu_record& r);
   [[nodiscard]] std::uint64_t comes_soon(const cpu_point& on,
                                          std::span<const std::byte* const> reads) const noexcept;
   bool pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint64_t at);
-  /// Of each so many ops of a part and one more, those that are not followed by a look at what others did,
-  /// and those whose completion is told without a fence: see publish_soon(). One less than powers of two.
-  struct part_pace {
-    unsigned skipped_looks;
-    unsigned skipped_fences;
+  /// What follows from how long ops take. Of each so many ops and one more, those that are not followed by a
+  /// look at what others did, of submitted ones and of those of a part, and those of a part whose completion
+  /// is told without a fence: see publish_soon(). One less than powers of two.
+  struct run_pace {
+    unsigned untimed;  // ops until the next one is timed
+    unsigned skipped_looks = 0;
+    unsigned skipped_part_looks = 0;
+    unsigned skipped_fences = 0;
   };
-  bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, part_pace pace,
-                bool& is_timed, bool& is_told);
+  [[nodiscard]] static run_pace pace_of(std::uint64_t length, unsigned untimed) noexcept;
+  template <class Op>
+  void run_timed(run_pace& pace, Op op);
+  bool run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& at, unsigned& left, run_pace& pace,
+                bool& is_told);
   bool park(cpu_queue& q, const cpu_point& on);
   void publish(cpu_queue& q, std::uint64_t cursor);
   void publish_soon(cpu_queue& q, std::uint64_t cursor);

@@ -61,10 +61,10 @@ class recording_session {
   [[nodiscard]] std::uint32_t next() noexcept { return rotation_++; }
   recorded_place add(stream_id id, lane_id lane, std::span<const binding> bound, bool is_named,
                      recorded_frame frame);
-  /// Makes an op in the recording's memory.
+  /// Makes an op in the recording's memory, among those of this lane.
   template <class Frame>
-  [[nodiscard]] recorded_frame make(typename Frame::frame&& from) {
-    return recorded_frame(new (room(sizeof(Frame), alignof(Frame))) Frame(std::move(from)));
+  [[nodiscard]] recorded_frame make(lane_id lane, typename Frame::frame&& from) {
+    return recorded_frame(new (room(lane, sizeof(Frame), alignof(Frame))) Frame(std::move(from)));
   }
   /// The op of this place does that.
   void note(buffer_core& core, byte_range range, access kind, recorded_place at);
@@ -72,7 +72,7 @@ class recording_session {
   [[nodiscard]] std::shared_ptr<recorded_ops> finish();
 
  private:
-  [[nodiscard]] void* room(std::size_t size, std::size_t alignment);
+  [[nodiscard]] void* room(lane_id lane, std::size_t size, std::size_t alignment);
 
   struct state;
   std::unique_ptr<state> state_;

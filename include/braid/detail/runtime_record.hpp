@@ -97,8 +97,11 @@ detail::recorded_place basic_runtime<B>::record_frame(stream_id id, detail::lane
   }
   own(bound);
   detail::recording_session& session = *detail::inside_record::session;
+  // Where one thread calls all bodies, the ops stand behind each other.
+  constexpr bool is_work = !detail::enqueueing_backend<B>;
   return session.add(id, lane, bound, is_named,
-                     session.make<made_frame>({this, detail::label_ref::of(text), detail::op_rank(lane, 0),
+                     session.make<made_frame>(is_work ? lane : detail::lane_id{},
+                                              {this, detail::label_ref::of(text), detail::op_rank(lane, 0),
                                                std::forward<Pack>(held), std::forward<Body>(body)}));
 }
 

@@ -10,9 +10,10 @@ namespace {
 
 constexpr std::size_t first_chunk = 1024;  // ten thousand streams take ten megabytes
 constexpr std::size_t usual_chunk = std::size_t{32} * 1024;
-constexpr unsigned one_run_in = 16;   // has an op timed
-constexpr unsigned turn = 256;        // ops that a stream runs before others get their turn
-constexpr unsigned small_batch = 48;  // fewer ops than this that came meanwhile are left to gather
+constexpr unsigned turn = 256;       // ops that a stream runs before others get their turn, or one is timed
+constexpr unsigned one_run_in = 16;  // begins with an op that is timed, and all do while none was
+constexpr unsigned ops_while_it_changes = 8;  // from one that is timed to the next
+constexpr unsigned small_batch = 48;          // fewer ops than this that came meanwhile are left to gather
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;       // ns
 constexpr std::uint64_t middling_op = 1'000;  // ns: of these a line that is far away is still a good part
@@ -91,9 +92,9 @@ constexpr unsigned ops_before_look(unsigned left, unsigned skipped) noexcept {
 
 }  // namespace
 
-// One op in some is timed.
+// One op in some is timed; another one soon, if the estimate changes.
 template <class Op>
-void cpu_scheduler::run_timed(Op op) {
+void cpu_scheduler::run_timed(run_pace& pace, Op op) {
   const auto begin = std::chrono::steady_clock::now();
   op();
   const auto took = static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
@@ -101,9 +102,19 @@ void cpu_scheduler::run_timed(Op op) {
   // An op that was interrupted tells little: the estimate grows slowly and falls fast.
   const std::uint64_t after =
       before == unknown_grain ? took : (before + std::min(took, 2 * before + 100)) / 2;
+  const bool has_changed = after > before + before / 8 || after + after / 8 < before;
   // relaxed: an estimate; written only when it matters, because submitters read it
-  if (after > before + before / 8 || after + after / 8 < before)
-    grain_.store(after, std::memory_order_relaxed);
+  if (has_changed) grain_.store(after, std::memory_order_relaxed);
+  pace = pace_of(after, has_changed ? ops_while_it_changes : turn);
+}
+
+// Where ops are short, to look at what another thread writes takes longer than they do, and so does a fence.
+cpu_scheduler::run_pace cpu_scheduler::pace_of(std::uint64_t length, unsigned untimed) noexcept {
+  if (length < short_op)
+    return {.untimed = untimed, .skipped_looks = 7, .skipped_part_looks = 7, .skipped_fences = 31};
+  if (length < middling_op)
+    return {.untimed = untimed, .skipped_looks = 0, .skipped_part_looks = 3, .skipped_fences = 7};
+  return {.untimed = untimed};
 }
 
 // Runs ops of the part that stands at the front, until the caller has to look after something else: behind
@@ -111,7 +122,7 @@ void cpu_scheduler::run_timed(Op op) {
 // is told with that of a later one: `is_told` says whether that op's needs to be told no more, for now.
 // False: as pass_waits().
 bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& last, unsigned& left,
-                             part_pace pace, bool& is_timed, bool& is_told) {
+                             run_pace& pace, bool& is_told) {
   cpu_part& part = *std::launder(reinterpret_cast<cpu_part*>(q.head + sizeof(cpu_record)));
   // In registers: a body may change any memory, as far as the compiler knows.
   const recorded_op* next = part.next;
@@ -120,7 +131,7 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& l
   bool is_over = false;
   bool is_seen = false;
   std::uint64_t at = last;
-  std::uint64_t look_after = at + ops_before_look(left, pace.skipped_looks);
+  std::uint64_t look_after = at + ops_before_look(left, pace.skipped_part_looks);
   for (;; ++at) {
     const recorded_op& op = *next;
     if (const std::uint32_t waits = (is_first ? op.once : op.again).count;
@@ -130,9 +141,8 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& l
       q.next_wait = 0;
     }
     const op_rank rank(part.lane, order + op.number);
-    if (is_timed) [[unlikely]] {
-      is_timed = false;
-      run_timed([&] { op.frame->run(at + 1, rank, nullptr); });
+    if (pace.untimed == 0) [[unlikely]] {
+      run_timed(pace, [&] { op.frame->run(at + 1, rank, nullptr); });
     } else {
       op.frame->run(at + 1, rank, nullptr);
     }
@@ -148,6 +158,7 @@ bool cpu_scheduler::run_part(cpu_queue& q, const cpu_record& r, std::uint64_t& l
     if (is_seen) publish_soon(q, at + 1);
   }
   left -= static_cast<unsigned>(at - last);
+  pace.untimed -= std::min(pace.untimed, static_cast<unsigned>(at - last) + 1);
   last = at;
   part.next = next;
   is_told = !is_over && ops_before_look(left, pace.skipped_fences) != 0;
@@ -166,25 +177,20 @@ template <class Until>
 bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
   std::uint64_t at = q.done.load(std::memory_order_relaxed);  // changed by the holder of the state alone
   static thread_local unsigned runs = 0;
-  bool is_timed = ++runs % one_run_in == 0;
-  unsigned left = turn;
-  // Where ops are short, to look at what another thread writes takes longer than they do.
   const std::uint64_t length = grain();
-  const unsigned skipped_looks = length < short_op ? 7 : 0;  // of each eight
-  const part_pace pace = length < short_op      ? part_pace{7, 31}
-                         : length < middling_op ? part_pace{3, 7}
-                                                : part_pace{0, 0};
+  run_pace pace = pace_of(length, length == unknown_grain || ++runs % one_run_in == 0 ? 0 : turn);
+  unsigned left = turn;
   for (;;) {
     const std::uint64_t limit = q.submitted.load(std::memory_order_acquire);  // pairs with commit()
     while (at < limit) {
       bool is_told = false;
-      unsigned looks = skipped_looks;
+      unsigned looks = pace.skipped_looks;
       for (bool ended = false; !ended;) {
         auto* r = std::launder(reinterpret_cast<cpu_record*>(q.head));
         if (r->run == nullptr) [[unlikely]] {
           if (r->size != 0) {
-            if (!run_part(q, *r, at, left, pace, is_timed, is_told)) return true;  // parked
-            looks = pace.skipped_looks;
+            if (!run_part(q, *r, at, left, pace, is_told)) return true;  // parked
+            looks = pace.skipped_part_looks;
             break;
           }
           cpu_chunk* over = std::exchange(q.head_chunk, q.head_chunk->next);
@@ -201,10 +207,10 @@ bool cpu_scheduler::run(cpu_queue& q, unsigned patient, Until until) {
         ended = r->ends_op != 0;
         try {
           void* payload = q.head + sizeof(cpu_record) + r->waits * sizeof(cpu_point);
-          if (is_timed) [[unlikely]] {
-            is_timed = false;
-            run_timed([&] { r->run(payload, at + 1); });
+          if (pace.untimed == 0) [[unlikely]] {
+            run_timed(pace, [&] { r->run(payload, at + 1); });
           } else {
+            --pace.untimed;
             r->run(payload, at + 1);
           }
         } catch (const std::exception& e) {
@@ -277,7 +283,7 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
 }
 
 // Without the order between the two: who parks at this very moment may be missed, and is found with the next
-// op that is told in order (part_pace), or when the stream is left. For ops that take hardly longer than the
+// op that is told in order (run_pace), or when the stream is left. For ops that take hardly longer than the
 // store does when another core has the line.
 void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
   q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
