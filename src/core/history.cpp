@@ -18,6 +18,7 @@ void put_newest(point_set& into, const point_set& all) {
 }  // namespace
 
 void history::segment::accumulate(std::uint32_t wanted, std::uint64_t cursor, stamp* by, lane_id lane) {
+  sole = lane_note::nobody;
   if (is_open_group(wanted)) {
     last.put(cursor, by, lane);
     return;
@@ -61,6 +62,7 @@ void history::segment::absorb(const segment& other) {
   if (before) before->clear();
   inherited = inherited || other.inherited;
   uncovered = true;
+  sole = lane_note::nobody;
 }
 
 void history::split_at(std::uint64_t at) {
@@ -80,6 +82,7 @@ void history::segment::add(access kind, std::uint64_t cursor, stamp* by, lane_id
     if (before) before->clear();
   }
   uncovered = true;  // neither did it wait for the others, nor they for it
+  sole = lane_note::nobody;
 }
 
 const history::segment* history::first_behind(std::uint64_t at) const noexcept {
@@ -162,6 +165,7 @@ void history::take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t
                                std::uint64_t end) noexcept {
   readers_at(lane, cursor, begin, end, [&](segment& s, point& p) {
     s.uncovered = true;
+    s.sole = lane_note::nobody;
     if (--p.cursor == 0) s.readers.erase(&p);
   });
 }
@@ -182,6 +186,7 @@ void history::clear() noexcept {
   if (one_.before) one_.before->clear();
   one_.is = content::untouched;
   one_.inherited = one_.uncovered = false;
+  one_.sole = lane_note::nobody;
 }
 
 void history::fold() {
@@ -204,6 +209,7 @@ void history::fold() {
   one_.is = one_.last.empty() ? content::untouched : content::written;
   one_.inherited = !one_.last.empty();
   one_.uncovered = false;
+  one_.sole = lane_note::nobody;
 }
 
 void history::join(const history& other) {

@@ -91,6 +91,68 @@ RC_GTEST_PROP(history_property, waiting_for_the_needs_orders_every_conflict_and_
   past = history(0);
 }
 
+// Whatever is done to a history: if it says that it is of a lane, all that anybody would have to wait for is.
+RC_GTEST_PROP(history_property, what_is_of_a_lane_needs_nothing_of_others, ()) {
+  arena_handle arena;
+  std::vector<stamp_pool*> pools;
+  for (std::uint32_t i = 0; i < 3; ++i) pools.push_back(&arena->add_pool(static_cast<lane_id>(i), true));
+  history past(size);
+  std::uint64_t cursor = 0;
+  const auto steps = *rc::gen::inRange(1, 60);
+  for (int step = 0; step < steps; ++step) {
+    const auto number = *rc::gen::inRange<std::uint32_t>(0, 3);
+    const auto lane = static_cast<lane_id>(number);
+    stamp* const by = pools[number]->name();
+    const auto kind = *rc::gen::element(access::read, access::write, access::read_write, access::accumulate);
+    const std::uint64_t begin = *rc::gen::inRange(0, 4) == 0 ? 5 : 0;
+    const std::uint64_t end = *rc::gen::inRange(0, 4) == 0 ? 9 : size;
+    ++cursor;
+    switch (*rc::gen::inRange(0, 16)) {
+      case 0: past.add(kind, begin, end, cursor, by, lane); break;
+      case 1: past.take_back_reader(lane, cursor - 1, 0, size); break;
+      case 2: past.hand_on(); break;
+      case 3: past.hand_on(size); break;
+      case 4: past.fold(); break;
+      case 5: past = past.copy(); break;
+      case 6: past.clear(); break;
+      case 7: {
+        history other(size);
+        other.apply(kind, 0, {0, size}, true, cursor, by, lane);
+        past.join(other);
+        break;
+      }
+      case 8: {
+        history elsewhere = std::move(past);
+        RC_ASSERT(!past.is_of(lane));
+        past = std::move(elsewhere);
+        RC_ASSERT(!elsewhere.is_of(lane));  // NOLINT(bugprone-use-after-move): it has forgotten
+        break;
+      }
+      default: {
+        const bool is_whole = begin == 0 && end == size;
+        if (is_whole && kind != access::accumulate && past.is_of(lane)) {
+          kind == access::read ? past.read_own(cursor, by, lane) : past.write_own(cursor, by, lane);
+          RC_ASSERT(past.is_of(lane));
+        } else {
+          past.apply(kind, 0, {begin, end - begin}, is_whole, cursor, by, lane);
+        }
+        bool is_entered = false;
+        past.all([&](const point& p) { is_entered = is_entered || (p.cursor == cursor && p.lane == lane); });
+        RC_ASSERT(is_entered);
+      }
+    }
+    for (std::uint32_t other = 0; other < 3; ++other) {
+      if (!past.is_of(static_cast<lane_id>(other))) continue;
+      RC_ASSERT(past.segments() == 1U);
+      std::size_t writers = 0;
+      past.needs(access::read, 0, {0, size}, true, [&](const point&, hazard) { ++writers; });
+      RC_ASSERT(writers == 1U);
+      past.all([&](const point& p) { RC_ASSERT(index_of(p.lane) == other); });
+    }
+  }
+  past = history(0);
+}
+
 RC_GTEST_PROP(clock_property, learning_is_a_maximum_and_stamps_keep_it, ()) {
   arena_handle arena;
   stamp_pool& pool = arena->add_pool(static_cast<lane_id>(63), true);

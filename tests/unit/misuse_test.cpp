@@ -80,6 +80,22 @@ TEST_F(misuse_test, one_resource_bound_twice_in_conflict) {
   EXPECT_EQ(engine.cursor({1}), 0U);
 }
 
+TEST_F(misuse_test, one_resource_bound_twice_in_conflict_also_where_its_stream_alone_used_it) {
+  multi_stream<telling_backend, externally_synchronised> without_locks{telling_backend{}, options()};
+  const auto twice = [](auto& on, const resource& r) {
+    give(on, {1}, {write(r)});
+    give(on, {1}, {read(r)});
+    for (const auto& [a, b] : {std::pair{read(r), write(r)}, {write(r), read(r)}, {write(r), write(r)}})
+      expect_misuse(misuse::conflicting_bindings, [&] { give(on, {1}, {a, b}); });
+    give(on, {1}, {read(r), read(r)});
+    EXPECT_EQ(on.cursor({1}), 3U);
+    // As ever, another stream waits for what was given, and for nothing else.
+    EXPECT_EQ(test::waits_of(on, {2}, {write(r)}), 1U);
+  };
+  twice(engine, x);
+  twice(without_locks, resource::memory(100, "y"));
+}
+
 TEST_F(misuse_test, one_resource_bound_twice_without_a_conflict_is_fine) {
   give(engine, {1}, {read(x), read(x)});
   give(engine, {1}, {write(x, {0, 50}), read(x, {50, 50})});

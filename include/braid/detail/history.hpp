@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "braid/access.hpp"
@@ -63,6 +64,17 @@ class history {
   [[nodiscard, gnu::always_inline]] bool is_free_to_write(Known known) const noexcept {
     const point_set& newest = one_.readers.empty() ? one_.last : one_.readers;
     return newest.empty() || (newest.size() == 1 && !one_.uncovered && known(newest.front()));
+  }
+  /// Whether it is in one piece, which an op of this lane wrote, and no op of another lane read since.
+  [[nodiscard, gnu::always_inline]] bool is_of(lane_id lane) const noexcept { return one_.sole == lane; }
+  // For a next op of that lane.
+  [[gnu::always_inline]] void read_own(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    (void)one_.readers.try_put(cursor, by, lane);
+  }
+  [[gnu::always_inline]] void write_own(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    one_.last.move_on(cursor, by, lane);
+    one_.readers.clear(by);
+    one_.inherited = false;
   }
   [[gnu::always_inline]] void read_all(std::uint64_t cursor, stamp* by, lane_id lane) {
     one_.read(cursor, by, lane);
@@ -135,15 +147,34 @@ class history {
   [[nodiscard]] std::size_t segments() const noexcept { return many_ ? many_->size() : 1; }
   /// Whether nobody else can have read since the last write. False: readers() tells.
   [[nodiscard, gnu::always_inline]] bool has_no_reader_but_of(lane_id lane) const noexcept {
-    return !many_ &&
-           (one_.readers.empty() || (one_.readers.size() == 1 && one_.readers.front().lane == lane));
+    return !many_ && one_.readers.has_none_but_of(lane);
   }
 
  private:
   enum class content : std::uint8_t { untouched, written, accumulated };
 
+  /// A lane, or none; one that is moved from forgets it.
+  struct lane_note {
+    static constexpr auto nobody = static_cast<lane_id>(~std::uint32_t{0});
+    lane_id value = nobody;
+
+    lane_note() noexcept = default;
+    lane_note(lane_note&& other) noexcept : value(std::exchange(other.value, nobody)) {}
+    lane_note& operator=(lane_note&& other) noexcept {
+      value = std::exchange(other.value, nobody);
+      return *this;
+    }
+    ~lane_note() = default;
+    lane_note& operator=(lane_id lane) noexcept {
+      value = lane;
+      return *this;
+    }
+    bool operator==(lane_id lane) const noexcept { return value == lane; }
+  };
+
   // What most ops look at stands first.
   struct segment {
+    lane_note sole;  // wrote it as a whole, and nobody else has done anything since
     std::uint32_t tag = 0;
     content is = content::untouched;
     hazard before_is = hazard::read_after_write;
@@ -189,6 +220,7 @@ class history {
       }
     }
     [[gnu::always_inline]] void read(std::uint64_t cursor, stamp* by, lane_id lane) {
+      if (!(sole == lane)) sole = lane_note::nobody;
       if (!readers.try_put(cursor, by, lane)) readers.put(cursor, by, lane);
     }
     [[gnu::always_inline]] void write(std::uint64_t cursor, stamp* by, lane_id lane) {
@@ -198,6 +230,7 @@ class history {
         before->clear();
       is = content::written;
       inherited = uncovered = false;
+      sole = lane;
     }
 
     [[nodiscard]] hazard after_last(access kind) const noexcept {

@@ -46,7 +46,7 @@ class spin_lock {
     if (word_.exchange(held, std::memory_order_acquire) != open) [[unlikely]]
       lock_slowly();
   }
-  bool try_lock() noexcept {
+  [[gnu::always_inline]] bool try_lock() noexcept {
     return word_.load(std::memory_order_relaxed) == open &&
            word_.exchange(held, std::memory_order_acquire) == open;
   }

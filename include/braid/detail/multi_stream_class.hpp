@@ -228,7 +228,9 @@ class multi_stream final : private detail::gate_keeper {
   [[gnu::noinline]] guard open_slowly(stream_id id, op_label* label, std::span<const binding> bindings);
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
-  [[gnu::always_inline]] inline void give(slot_type& s, op_label* label, std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool give_own(slot_type& s, op_label* label,
+                                              std::span<const binding> bindings) noexcept;
+  [[gnu::noinline]] void give(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::always_inline]] inline bool give_plainly(slot_type& s, op_label* label,
                                                   std::span<const binding> bindings);
   [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);

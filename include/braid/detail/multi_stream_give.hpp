@@ -42,20 +42,64 @@ template <event_stream_backend B, class T>
 auto multi_stream<B, T>::open_on(slot_type& s, stream_id id, op_label* label,
                                  std::span<const binding> bindings) -> guard {
   if constexpr (sync) s.lock.lock();
-  try {
-    s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // written under the slot's lock only
-    if (s.last_id != id || s.mark_wanted) [[unlikely]]
-      prepare(s, id);
-    give(s, label, bindings);
-  } catch (...) {
-    s.cursor = s.committed.load(std::memory_order_relaxed);
-    s.use_count = 0;
-    if constexpr (sync) s.lock.unlock();
-    throw;
-  }
+  s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // written under the slot's lock only
+  if (s.other_ops != 0 || s.last_id != id || s.mark_wanted || !give_own(s, label, bindings)) [[unlikely]]
+    give(s, id, label, bindings);
   s.outer = detail::innermost_open_op;
   detail::innermost_open_op = &s;
   return guard(this, &s);
+}
+
+// The shortest way, for resources that this stream wrote and nobody else has used since, and that nobody
+// holds: there is nothing to wait for, nothing to learn and no order of locks to keep. False: nothing is held
+// or entered.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_own(slot_type& s, op_label* label, std::span<const binding> bindings) noexcept {
+  constexpr std::size_t few = 4;
+  const std::size_t count = bindings.size();
+  // Without locks one resource that is bound twice would not be found.
+  if (count > (sync ? few : 1) || (!points && marks_ == mark_policy::eager)) [[unlikely]]
+    return false;
+  auto* const uses = s.use_list.get();
+  const detail::lane_id own = s.lane;
+  std::uint32_t i = 0;
+  for (; i < count; ++i) {
+    const binding& b = bindings[i];
+    if (!locks_.try_lock_own(own, b)) [[unlikely]]
+      break;
+    detail::resource_state* const r = b.state;
+    uses[i] = {r, i, b.kind != access::read};
+    if constexpr (!points) {
+      if (!r->is_quiet()) [[unlikely]] {
+        if constexpr (sync) r->lock.unlock();
+        break;
+      }
+    }
+  }
+  if (i < count || (!points && label != nullptr && label->is_likely_shared())) [[unlikely]] {
+    if constexpr (sync) {
+      while (i-- > 0) uses[i].state->lock.unlock();
+    }
+    s.other_ops = 7;
+    return false;
+  }
+  if (s.has_waits) [[unlikely]]
+    s.forget_waits();
+  s.use_count = static_cast<std::uint32_t>(count);
+  s.elided_same_stream += count;
+  const std::uint64_t cursor = s.cursor;
+  detail::stamp* const by = points ? s.now : s.name;
+  for (i = 0; i < count; ++i) {
+    detail::resource_state& r = *uses[i].state;
+    if (uses[i].exclusive) {
+      r.past.write_own(cursor, by, own);
+      if constexpr (!points) r.writer = label;
+    } else {
+      r.past.read_own(cursor, by, own);
+      if constexpr (sync) r.lock.unlock();
+    }
+  }
+  return true;
 }
 
 template <event_stream_backend B, class T>
@@ -75,11 +119,22 @@ void multi_stream<B, T>::prepare(slot_type& s, stream_id id) {
 // writers off from then on is that the op is not committed. So no reader holds a lock while it waits for
 // another one, nor while the backend is called. Writers are entered, and unlocked, at the end.
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::give(slot_type& s, op_label* label, std::span<const binding> bindings) {
-  if (s.has_waits) [[unlikely]]
-    s.forget_waits();
-  if (!locks_.list_plainly(s, bindings) || !give_plainly(s, label, bindings)) [[unlikely]]
-    give_at_length(s, label, bindings);
+void multi_stream<B, T>::give(slot_type& s, stream_id id, op_label* label,
+                              std::span<const binding> bindings) {
+  if (s.other_ops != 0) --s.other_ops;
+  try {
+    if (s.last_id != id || s.mark_wanted) [[unlikely]]
+      prepare(s, id);
+    if (s.has_waits) [[unlikely]]
+      s.forget_waits();
+    if (!locks_.list_plainly(s, bindings) || !give_plainly(s, label, bindings)) [[unlikely]]
+      give_at_length(s, label, bindings);
+  } catch (...) {
+    s.cursor = s.committed.load(std::memory_order_relaxed);
+    s.use_count = 0;
+    if constexpr (sync) s.lock.unlock();
+    throw;
+  }
 }
 
 // The short way, for bindings that are all plain, each of another resource, and listed. False if a resource

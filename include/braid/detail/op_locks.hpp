@@ -79,6 +79,22 @@ class op_locks {
     }
     return true;
   }
+  /// Holds the resource if nobody else does or waits to, and if the last op that wrote it, and those that
+  /// read it since, are of `lane`.
+  [[nodiscard, gnu::always_inline]] bool try_lock_own(lane_id lane, const binding& b) const noexcept {
+    if (!is_plain(b)) [[unlikely]]
+      return false;
+    resource_state& r = *b.state;
+    if constexpr (Synchronised) {
+      if (!r.lock.try_lock()) [[unlikely]]
+        return false;
+    }
+    if (r.past.is_of(lane) && !r.handed_on && r.writers_waiting.load(std::memory_order_relaxed) == 0)
+        [[likely]]
+      return true;
+    if constexpr (Synchronised) r.lock.unlock();
+    return false;
+  }
   /// Waits for writers and holds the resource. False, holding nothing: it has a next owner, or its history is
   /// in pieces.
   [[gnu::always_inline]] static bool lock_plain_to_read(resource_state& r) noexcept {

@@ -40,6 +40,9 @@ class point_set {
   /// Of a set that is not empty.
   [[nodiscard]] const point& front() const noexcept { return *data(); }
   [[nodiscard]] const point* end() const noexcept { return data() + size_; }
+  [[nodiscard, gnu::always_inline]] bool has_none_but_of(lane_id lane) const noexcept {
+    return size_ == 0 || (size_ == 1 && front().lane == lane);
+  }
 
   // By the holder of the lock of the lane's slot, with the slot's current stamp.
   /// Forgets everything else.
@@ -50,6 +53,11 @@ class point_set {
     }
     clear(by);
     put_first(cursor, by, lane);
+  }
+
+  /// Of a set that is not empty: the next op of its only lane takes the place of the last one.
+  [[gnu::always_inline]] void move_on(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    replace(*data(), cursor, by, lane);
   }
 
   /// Forgets everything.

@@ -55,7 +55,7 @@ struct alignas(64) resource_state {
     writer = by;
   }
   /// Whether note_written() would change nothing but the writer, and nothing asks for an early mark.
-  [[nodiscard]] bool is_quiet() const noexcept {
+  [[nodiscard, gnu::always_inline]] bool is_quiet() const noexcept {
     return crossed == 0 && score == 0 && (writer == nullptr || !writer->is_likely_shared());
   }
   void note_crossed() noexcept {

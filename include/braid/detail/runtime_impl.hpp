@@ -199,9 +199,9 @@ template <runtime_backend B>
 }
 
 template <runtime_backend B>
-auto basic_runtime<B>::give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
-                                const detail::label_ref& label, std::span<const binding> bound, bool is_named)
-    -> given_now
+[[gnu::flatten]] auto basic_runtime<B>::give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
+                                                 const detail::label_ref& label,
+                                                 std::span<const binding> bound, bool is_named) -> given_now
   requires detail::enqueueing_backend<B>
 {
   auto guard = begin(id, lane, label, bound, is_named);

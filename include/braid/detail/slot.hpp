@@ -100,24 +100,27 @@ struct slot final : open_op {
   stream_id last_id{~std::uint64_t{0}};
   typename B::stream stream;
   stamp* const name;  // never counted
-  clock known;
-
   using use = resource_use;
-  std::unique_ptr<use[]> use_list;  // the op's resources, in address order
+  std::unique_ptr<use[]>
+      use_list;  // the op's resources, in address order, or as the op names them if nobody waits
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
+  bool has_waits = false;      // `needs` and `plan` are of the last op
+  std::uint8_t other_ops = 0;  // so many more ops are not expected to meet this slot's own accesses alone
+  counter elided_same_stream;
+  clock known;
+
   stamp* before = nullptr;            // the one before `now`, as long as readers of the open op may have it
   std::vector<need> needs;            // of the op that is being given, or was last given with waits
   std::vector<planned_wait<B>> plan;  // likewise
   std::vector<const typename B::event*> awaited;  // of the plan, where a backend waits at once
-  bool has_waits = false;                         // `needs` and `plan` are of the last op
   alignment aligned;                              // the same in words, if somebody asked
   std::uint64_t admitted_bytes = 0;               // where the work in flight is limited
   std::vector<retired> retiring;
   std::vector<resource_state*> orphans;
 
-  counter waits[hazard_count], elided_same_stream, elided_known, elided_implied, elided_complete,
-      marks_reused, excess, forgotten, coarsened, retired_objects, errors;
+  counter waits[hazard_count], elided_known, elided_implied, elided_complete, marks_reused, excess, forgotten,
+      coarsened, retired_objects, errors;
 
   // ---- What others may look up: under `list_lock`.
   alignas(64) spin_lock list_lock;
