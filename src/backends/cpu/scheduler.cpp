@@ -17,6 +17,7 @@ constexpr unsigned small_batch = 48;          // fewer ops than this that came m
 constexpr std::chrono::nanoseconds hesitation{3'000};
 constexpr std::uint64_t short_op = 500;       // ns
 constexpr std::uint64_t middling_op = 1'000;  // ns: of these a line that is far away is still a good part
+constexpr std::uint64_t longer_op = 4'000;    // ns: and of these it can be seen
 constexpr unsigned looks_before_parking = 64;
 constexpr unsigned looks_beside_others = 4;  // which the thread could run instead
 constexpr unsigned looks_before_leaving = 250;
@@ -112,8 +113,8 @@ void cpu_scheduler::run_timed(run_pace& pace, Op op) {
 cpu_scheduler::run_pace cpu_scheduler::pace_of(std::uint64_t length, unsigned untimed) noexcept {
   if (length < short_op)
     return {.untimed = untimed, .skipped_looks = 7, .skipped_part_looks = 7, .skipped_fences = 31};
-  if (length < middling_op)
-    return {.untimed = untimed, .skipped_looks = 0, .skipped_part_looks = 3, .skipped_fences = 7};
+  if (length < middling_op) return {.untimed = untimed, .skipped_part_looks = 3, .skipped_fences = 7};
+  if (length < longer_op) return {.untimed = untimed, .skipped_part_looks = 1, .skipped_fences = 3};
   return {.untimed = untimed};
 }
 
