@@ -12,10 +12,11 @@
 // that want buffers, futures and errors by value use a runtime, which stands on this.
 //
 // Locks, in this order: the slot's own; those of the op's resources, by address; then, for moments, the list
-// lock of one slot. A resource that the op writes stays locked until the op is committed; one that it only
-// reads is locked for the moment of entering the reader. A writer that meets a reader that is not committed
-// yet waits for that commit. So every point that can be found in a history has been handed to the backend,
-// and an event recorded on its slot at any later time covers it.
+// lock of one slot. (An op on what its own stream alone has used only tries them, in any order, and waits for
+// nothing while it has one.) A resource that the op writes stays locked until the op is committed; one that
+// it only reads is locked for the moment of entering the reader. A writer that meets a reader that is not
+// committed yet waits for that commit. So every point that can be found in a history has been handed to the
+// backend, and an event recorded on its slot at any later time covers it.
 
 #include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/multi_stream_give.hpp"

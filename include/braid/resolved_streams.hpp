@@ -46,12 +46,6 @@ class [[nodiscard]] resolved_streams {
     slot_->has_afterwork = true;
   }
 
-  /// The op stays open without the guard, until multi_stream::commit_kept().
-  detail::slot<B>& keep_open() noexcept {
-    engine_ = nullptr;
-    return *slot_;
-  }
-
   /// Which origins the stream was made to wait for, at which cursor, for which resource and hazard. Valid as
   /// long as the guard.
   [[nodiscard]] const alignment& waits() const { return engine_->waits_of(*slot_); }

@@ -117,8 +117,10 @@ recorder::~recorder() = default;
 
 bool recorder::clear() {
   constexpr std::size_t many = 4096;
+  constexpr std::size_t many_streams =
+      256;  // each of which would have to forget what it waited for, each time
   state& s = *state_;
-  if (s.given.size() > many || s.shadows.size() > 4 * many) return false;
+  if (s.given.size() > many || s.shadows.size() > 4 * many || s.parts.size() > many_streams) return false;
   s.about.reset();  // before its memory is used again
   s.about = s.make_about();
   s.given.clear();
@@ -126,8 +128,7 @@ bool recorder::clear() {
   s.ids.clear();
   s.parts.clear();
   s.before.clear();
-  s.engine.forget_synced();
-  return true;
+  return s.engine.forget_synced();
 }
 
 recorded_place recorder::add(lane_id lane, stream_id id, std::span<const binding> bound,

@@ -412,6 +412,31 @@ TEST(cpu, how_long_ops_take_is_known_after_the_first_and_followed_while_a_stream
   EXPECT_LT(on.grain(), one_ms);
 }
 
+// An op of a replay may be told of without an order with who begins to wait for it: as if nobody were woken.
+TEST(cpu, who_was_not_woken_looks_again) {
+  const std::vector<unsigned> cpus = detail::cpus_of_this_thread();
+  for (const bool helps : {true, false}) {
+    detail::cpu_scheduler on(1, cpus, false);
+    detail::cpu_queue& q = on.add_queue();
+    std::thread waiting([&] { helps ? on.wait(q, 1) : detail::cpu_scheduler::wait_idly(q, 1); });
+    detail::backoff pause;
+    while (q.first_awaited.load() != 1) pause.pause();
+    q.done.store(1);
+    waiting.join();
+  }
+  detail::cpu_scheduler on(1, cpus, false);
+  detail::cpu_queue& origin = on.add_queue();
+  detail::cpu_queue& parked = on.add_queue();
+  std::atomic<bool> has_run{false};
+  parked.waits.push_back({&origin, 1});
+  parked.launch([&] { has_run = true; });
+  parked.commit(1);
+  detail::backoff pause;
+  while (origin.first_awaited.load() != 1) pause.pause();
+  origin.done.store(1);
+  while (!has_run) pause.pause();
+}
+
 TEST_P(cpu_backend, a_stream_that_never_runs_out_leaves_others_their_turn) {
   std::atomic<bool> has_other_run{false};
   std::atomic<std::uint64_t> ran{0};

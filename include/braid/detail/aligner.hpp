@@ -139,15 +139,17 @@ class aligner {
 
   /// Makes what the slot has learned visible to others; leave_before() is to be called then. `from`: where
   /// all that it has learned since the last time comes from, if that is one mark.
-  void publish(slot_type& s, clock_entry from = {}) noexcept {
+  /// False: memory ran out, and others go on with what the slot knew before.
+  bool publish(slot_type& s, clock_entry from = {}) noexcept {
     const locked lock(s.list_lock);
     try {
       stamp* old = std::exchange(s.now, s.stamps.make_current(s.known, from, s.published));
       s.published = s.cursor;
       if (stamp* older = std::exchange(s.before, old)) older->leave();
+      return true;
     } catch (const std::bad_alloc&) {
-      // Others go on with what the slot knew before, which is less and therefore safe.
-      ++s.errors;
+      ++s.errors;  // what was known before is less, and therefore safe
+      return false;
     }
   }
 

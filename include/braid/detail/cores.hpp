@@ -30,8 +30,8 @@ cores cores_of_process(const std::filesystem::path& root = "/");
 [[nodiscard]] unsigned cpu_after(std::span<const unsigned> cpus, unsigned from, unsigned so_many) noexcept;
 
 /// Takes the calling thread to a CPU that it may run on; it is free to leave again. A system may put a new
-/// thread where the one that made it runs, and take milliseconds to see that both are busy. False, and
-/// nothing changed, if that is not possible.
+/// thread where the one that made it runs, and take milliseconds to see that both are busy. False if that
+/// is not possible.
 bool begin_on(unsigned cpu) noexcept;
 
 /// From now on the calling thread runs on this CPU only. False, and nothing changed, if that is not possible.

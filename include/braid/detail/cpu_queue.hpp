@@ -30,7 +30,8 @@
 //
 // What the submitter writes and what the runner writes stand in different cache lines. Two pairs of stores
 // and loads have to be seen in one order by all and are therefore seq_cst: `submitted` then `state` on one
-// side, `state` then `submitted` on the other; and likewise `done` with `first_awaited`.
+// side, `state` then `submitted` on the other; and likewise `done` with `first_awaited`, but for short ops of
+// a replay (publish_soon()): whom those miss looks again by itself.
 
 namespace braid::detail {
 
@@ -295,6 +296,8 @@ class cpu_scheduler {
   void publish_soon(cpu_queue& q, std::uint64_t cursor);
   static bool add_waiter(cpu_queue& origin, cpu_waiter& w);
   static void wake_waiters(cpu_queue& origin, std::uint64_t cursor);
+  bool find_missed();
+  void leave_parked();
 
   cpu_ready ready_;
   alignas(64) std::atomic<std::uint32_t> watchers_{0};  // threads in help_while() that may sleep

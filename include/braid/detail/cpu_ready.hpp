@@ -104,6 +104,8 @@ class cpu_ready {
   static void wake(const std::atomic<std::uint32_t>& word) noexcept;
   /// Until the word is not `value` any more, or for no reason.
   static void sleep(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept;
+  /// Likewise, or until so much time is over.
+  static void nap(const std::atomic<std::uint32_t>& word, std::uint32_t value, unsigned ms) noexcept;
 
  private:
   [[nodiscard]] std::size_t own_number() const noexcept;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -69,9 +70,11 @@ class history {
   [[nodiscard, gnu::always_inline]] bool is_of(lane_id lane) const noexcept { return one_.sole == lane; }
   // For a next op of that lane.
   [[gnu::always_inline]] void read_own(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
-    (void)one_.readers.try_put(cursor, by, lane);
+    [[maybe_unused]] const bool is_put = one_.readers.try_put(cursor, by, lane);
+    assert(is_put);
   }
   [[gnu::always_inline]] void write_own(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
+    assert(one_.last.size() == 1);
     one_.last.move_on(cursor, by, lane);
     one_.readers.clear(by);
     one_.inherited = false;

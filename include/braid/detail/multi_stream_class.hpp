@@ -99,8 +99,8 @@ class multi_stream final : private detail::gate_keeper {
   template <class F>
   void each_synced(stream_id stream, F fn) const;
   /// The streams forget what they waited for: safe, and later waits are less exact. For an engine that begins
-  /// with something new.
-  void forget_synced()
+  /// with something new. False: memory ran out, and some remember.
+  [[nodiscard]] bool forget_synced() noexcept
     requires(!Threading::synchronised);
 
   /// Destroys the object after all work now on `after`, on a braid thread, within a millisecond or so. Never
@@ -146,7 +146,11 @@ class multi_stream final : private detail::gate_keeper {
       return open_slowly(id, label, bindings);
     return open_on(pool_.lane(lane), id, label, bindings);
   }
-  /// Of a guard that was given up with keep_open().
+  /// The op stays open without its guard, until commit_kept().
+  [[nodiscard]] static detail::slot<B>& keep_open(guard& op) noexcept {
+    op.engine_ = nullptr;
+    return *op.slot_;
+  }
   void commit_kept(detail::slot<B>& s) noexcept { commit(s); }
   /// The id that the slot was made for.
   [[nodiscard]] stream_id id_of(detail::lane_id lane) const noexcept { return pool_.lane(lane).first_id; }

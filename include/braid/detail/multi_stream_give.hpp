@@ -80,7 +80,7 @@ bool multi_stream<B, T>::give_own(slot_type& s, op_label* label, std::span<const
     if constexpr (sync) {
       while (i-- > 0) uses[i].state->lock.unlock();
     }
-    s.other_ops = 7;
+    s.other_ops = 7;  // with this one
     return false;
   }
   if (s.has_waits) [[unlikely]]

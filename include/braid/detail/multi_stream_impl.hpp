@@ -263,15 +263,17 @@ void multi_stream<B, T>::each_synced(stream_id stream, F fn) const {
 }
 
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::forget_synced()
+bool multi_stream<B, T>::forget_synced() noexcept
   requires(!T::synchronised)
 {
+  bool have_all = true;
   for (std::uint32_t i = 0; i < pool_.used(); ++i) {
     slot_type& s = pool_.lane(static_cast<detail::lane_id>(i));
     s.known = {};
-    aligner_.publish(s);
+    have_all = aligner_.publish(s) && have_all;
     s.leave_before();
   }
+  return have_all;
 }
 
 template <event_stream_backend B, class T>

@@ -224,8 +224,8 @@ class any_frame {
   [[nodiscard]] virtual std::vector<touched> touches() const = 0;
 };
 
-/// Where bodies are the work it stands on lines of its own: a body may change what it captured, and the next
-/// op of a recording runs on another core.
+/// Where bodies are the work it stands on lines of its own: a body may change what it captured, and what
+/// stands beside it is another core's when its stream has moved there.
 template <class B, class Body, class Pack>
 class alignas(enqueueing_backend<B> ? alignof(void*) : 64) any_frame_of final : public any_frame {
  public:

@@ -25,7 +25,8 @@ inline bool is_conflict(const binding& a, const binding& b) noexcept {
   return !(a.kind == access::accumulate && b.kind == access::accumulate && a.tag == b.tag);
 }
 
-/// Checks an op's bindings and locks its resources, in the order of their addresses.
+/// Checks an op's bindings and locks its resources, in the order of their addresses; or tries to, in any
+/// order: who only tries waits for nobody while it holds others.
 template <class B, bool Synchronised>
 class op_locks {
  public:

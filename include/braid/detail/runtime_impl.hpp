@@ -210,7 +210,7 @@ template <runtime_backend B>
     if (const auto* on = B::plain_native(guard.current())) [[likely]] {
       B::note_begin(guard.current(), given.cursor, label.lasting());
       given.native = on;
-      given.slot = &guard.keep_open();
+      given.slot = &engine_type::keep_open(guard);
       return given;
     }
   }

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <mutex>
 #include <utility>
 
@@ -17,9 +18,10 @@ constexpr unsigned one_take_in = 8;  // begins with another list
 
 thread_local cpu_worker* this_worker = nullptr;
 
-long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value) {
+long futex(const std::atomic<std::uint32_t>& word, int op, std::uint32_t value,
+           const timespec* most = nullptr) {
   return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), op | FUTEX_PRIVATE_FLAG, value,
-                 nullptr, nullptr, 0);
+                 most, nullptr, 0);
 }
 
 // Under a lock, for others that look without it.
@@ -223,6 +225,10 @@ void cpu_ready::wake(const std::atomic<std::uint32_t>& word) noexcept {
 }
 void cpu_ready::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
   futex(word, FUTEX_WAIT, value);
+}
+void cpu_ready::nap(const std::atomic<std::uint32_t>& word, std::uint32_t value, unsigned ms) noexcept {
+  const timespec most{static_cast<std::time_t>(ms / 1000), static_cast<long>(ms % 1000) * 1'000'000};
+  futex(word, FUTEX_WAIT, value, &most);
 }
 
 }  // namespace braid::detail

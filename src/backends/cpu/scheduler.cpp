@@ -21,6 +21,7 @@ constexpr std::uint64_t longer_op = 4'000;    // ns: and of these it can be seen
 constexpr unsigned looks_before_parking = 64;
 constexpr unsigned looks_beside_others = 4;  // which the thread could run instead
 constexpr unsigned looks_before_leaving = 250;
+constexpr unsigned looks_until_a_store_is_seen = 16;
 constexpr unsigned looks_before_sleep = 4'000;
 constexpr unsigned looks_of_a_waiting_thread = 2'000;
 
@@ -283,9 +284,10 @@ void cpu_scheduler::publish(cpu_queue& q, std::uint64_t cursor) {
     wake_waiters(q, cursor);
 }
 
-// Without the order between the two: who parks at this very moment may be missed, and is found with the next
-// op that is told in order (run_pace), or when the stream is left. For ops that take hardly longer than the
-// store does when another core has the line.
+// Without the order between the two: who begins to wait at this very moment may be missed. It is found with
+// the next op that is told in order (run_pace), or when the stream is left; and because that op may be a long
+// one, or wait itself for who was missed, a thread that waits or has parked a stream looks again (naps). For
+// ops that do not take much longer than the store does when another core has the line.
 void cpu_scheduler::publish_soon(cpu_queue& q, std::uint64_t cursor) {
   q.done.store(cursor, std::memory_order_release);  // pairs with the acquires of who waits
   if (q.first_awaited.load(std::memory_order_relaxed) <= cursor) [[unlikely]]
@@ -343,8 +345,40 @@ bool cpu_scheduler::pass_recorded_waits(cpu_queue& q, cpu_part& part, std::uint6
   return true;
 }
 
+namespace {
+
+/// Whether the calling thread has parked a stream since it last looked for those that were missed.
+constinit thread_local bool has_parked = false;
+
+/// How long to sleep before the next look: ever longer. What was missed is seen in the first one, unless the
+/// system itself stands still.
+class naps {
+ public:
+  [[nodiscard]] unsigned next_ms() noexcept { return std::exchange(next_, std::min(2 * next_, 128U)); }
+
+ private:
+  unsigned next_ = 1;
+};
+
+}  // namespace
+
+// Streams and threads that wait for something that is complete: see publish_soon(). False: nobody waits for
+// anything.
+bool cpu_scheduler::find_missed() {
+  bool is_any = false;
+  const std::scoped_lock lock(queues_mutex_);
+  for (const auto& q : queues_) {
+    const std::uint64_t first = q->first_awaited.load();
+    if (first == cpu_queue::nobody) continue;
+    is_any = true;
+    if (const std::uint64_t done = q->done.load(); first <= done) wake_waiters(*q, done);
+  }
+  return is_any;
+}
+
 // True: the point is complete by now, and the stream still ours.
 bool cpu_scheduler::park(cpu_queue& q, const cpu_point& on) {
+  has_parked = true;
   q.state.store(cpu_queue::parked, std::memory_order_relaxed);  // the origin's lock orders it
   q.parking.cursor = on.cursor;
   if (add_waiter(*on.origin, q.parking)) return false;
@@ -477,7 +511,14 @@ bool cpu_scheduler::rest(cpu_worker& self) {
   }
   std::uint32_t was = cpu_worker::resting;
   if (self.word.compare_exchange_strong(was, cpu_worker::asleep)) {
-    while (!is_called()) cpu_ready::sleep(self.word, cpu_worker::asleep);
+    for (naps again; !is_called();) {
+      if (!has_parked) {
+        cpu_ready::sleep(self.word, cpu_worker::asleep);
+      } else {
+        cpu_ready::nap(self.word, cpu_worker::asleep, again.next_ms());
+        if (!is_called()) has_parked = find_missed();
+      }
+    }
   }
   return true;
 }
@@ -499,6 +540,16 @@ void cpu_scheduler::wait(cpu_queue& q, std::uint64_t cursor) {
     }
     break;
   }
+  leave_parked();
+}
+
+// A stream that was parked while the calling thread helped is nobody's to look after from now on.
+void cpu_scheduler::leave_parked() {
+  if (!has_parked) [[likely]]
+    return;
+  has_parked = false;
+  for (unsigned i = 0; i < looks_until_a_store_is_seen; ++i) relax();
+  find_missed();
 }
 
 // A stream to run, for which a thread that waits looks for a while. Null: there is none, or it is over.
@@ -520,9 +571,10 @@ template <class IsOver>
 void cpu_scheduler::sleep_and_help(cpu_waiter& w, cpu_queue* preferred, IsOver is_over) {
   while (!is_over()) {
     if (ready_.offer_help(w, is_over)) {
-      while (w.word.load(std::memory_order_acquire) ==
-             cpu_waiter::asleep)  // pairs with who calls or wakes it
-        cpu_ready::sleep(w.word, cpu_waiter::asleep);
+      for (naps again; w.word.load(std::memory_order_acquire) == cpu_waiter::asleep;) {  // pairs with who
+        cpu_ready::nap(w.word, cpu_waiter::asleep, again.next_ms());                     // calls or wakes it
+        if (w.word.load(std::memory_order_relaxed) == cpu_waiter::asleep) find_missed();
+      }
       ready_.withdraw_help(w);
       std::uint32_t called = cpu_waiter::called;
       w.word.compare_exchange_strong(called, cpu_waiter::asleep);
@@ -541,8 +593,10 @@ void cpu_scheduler::wait_idly(cpu_queue& q, std::uint64_t cursor) {
     cpu_waiter w;
     w.cursor = cursor;
     if (!add_waiter(q, w)) break;
-    while (w.word.load(std::memory_order_acquire) == cpu_waiter::asleep)  // pairs with wake_waiters()
-      cpu_ready::sleep(w.word, cpu_waiter::asleep);
+    for (naps again; w.word.load(std::memory_order_acquire) == cpu_waiter::asleep;) {  // pairs with
+      cpu_ready::nap(w.word, cpu_waiter::asleep, again.next_ms());                     // wake_waiters()
+      if (q.done.load() >= cursor) wake_waiters(q, cursor);
+    }
   }
 }
 
@@ -559,6 +613,7 @@ void cpu_scheduler::help_while(const std::atomic<std::uint32_t>& word, std::uint
       watchers_.fetch_sub(1);
     }
   }
+  leave_parked();
 }
 
 void cpu_scheduler::notify(const std::atomic<std::uint32_t>& word) noexcept {
