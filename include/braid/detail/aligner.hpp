@@ -307,10 +307,8 @@ class aligner {
 
   // Under the origin's list lock.
   void find_mark(slot_type& origin, planned& p) const {
-    p.m = origin.marks.covering(p.n.cursor);
-    if (p.m != nullptr) {
-      if constexpr (Synchronised) p.m->retain();
-      p.reached = p.m->cursor;
+    if (mark<B>* m = origin.marks.covering(p.n.cursor)) {
+      take(p, m);
     } else {
       p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
       p.clock = origin.now;
@@ -318,6 +316,25 @@ class aligner {
     }
     p.is_news = origin.learned < p.n.cursor;
     origin.note_learned(p.reached);
+  }
+
+  // As find(). What no clock knows is implied by nothing and will be waited for: the mark that it needs is
+  // recorded at once. So the marks of a join are recorded one after the other, and then waited for likewise,
+  // which finds the driver's code in the cache.
+  void find_or_record(slot_type& origin, planned& p) {
+    const locked lock(origin.list_lock);
+    if (origin.learned < p.n.cursor && origin.marks.covering(p.n.cursor) == nullptr) {
+      take(p, record(origin));
+      p.is_news = p.is_recorded = true;
+      origin.note_learned(p.reached);
+    } else {
+      find_mark(origin, p);
+    }
+  }
+  static void take(planned& p, mark<B>* m) noexcept {
+    p.m = m;
+    if constexpr (Synchronised) m->retain();
+    p.reached = m->cursor;
   }
 
   void choose(slot_type& s) {
@@ -344,9 +361,12 @@ class aligner {
         (points ? is_known_complete(origin, p.n.cursor) : origin.is_complete(p.n.cursor))) {
       return true;
     }
-    if constexpr (!asks) {
+    if constexpr (points) {
+      find(origin, p);
+      return false;
+    } else if constexpr (!asks) {
       // Where there is one need, nothing is to be implied by it.
-      if (points || s.plan.size() > 1) find(origin, p);
+      if (s.plan.size() > 1) find_or_record(origin, p);
       return false;
     } else {
       bool ask = false;
@@ -444,14 +464,12 @@ class aligner {
       p.clock = nullptr;
       slot_type& origin = pool_.lane(p.n.lane);
       const locked lock(origin.list_lock);
-      p.m = origin.marks.covering(p.n.cursor);
-      const bool is_new = p.m == nullptr;
-      if (is_new) p.m = record(origin);
-      if constexpr (Synchronised) p.m->retain();
-      origin.note_learned(p.m->cursor);
-      if (is_new) return *p.m;
+      mark<B>* m = origin.marks.covering(p.n.cursor);
+      p.is_recorded = m == nullptr;
+      take(p, p.is_recorded ? record(origin) : m);
+      origin.note_learned(p.reached);
     }
-    ++s.marks_reused;
+    if (!p.is_recorded) ++s.marks_reused;
     return *p.m;
   }
 

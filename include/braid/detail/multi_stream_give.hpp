@@ -288,8 +288,8 @@ template <event_stream_backend B, class T>
       ++seen.same;
       return;
     }
-    if constexpr (!points) r.note_crossed();
     if (s.known.covers(p.lane, p.cursor)) [[likely]] {
+      if constexpr (!points) r.note_crossed();
       ++seen.known;
       return;
     }
@@ -301,9 +301,10 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::add_unless_complete(slot_type& s, const detail::point& p, hazard why,
                                              std::uint32_t index, const binding& b) {
   if (!deterministic_ && !detail::is_foreign(p.lane) && pool_.lane(p.lane).is_complete(p.cursor)) {
-    ++s.elided_complete;
+    ++s.elided_complete;  // what is over in time wants no mark
     return;
   }
+  if constexpr (!points) b.state->note_crossed();
   const bool holds = points && b.kind == access::read;  // the stamps of events' points are never counted
   s.needs.push_back({p.cursor, p.lane, index, b.state->id, p.by, why, holds});
   if (holds) p.by->retain();

@@ -68,7 +68,8 @@ struct planned_wait {
   stamp* clock = nullptr;  // where m is null: what waiting for it will teach at least
   std::uint64_t reached = 0;
   bool removed = false;
-  bool is_news = false;  // no clock knows it
+  bool is_news = false;      // no clock knows it
+  bool is_recorded = false;  // m, for this
 };
 
 /// A stream with all that the engine knows of it.
