@@ -68,6 +68,13 @@ class hand {
       buffers.emplace_back(context_, CL_MEM_READ_WRITE, items * sizeof(cl_int));
     }
     join = cl::Kernel(built, "join");
+    newest_.resize(queues.size());
+    is_marked_.resize(queues.size(), true);
+  }
+  template <class... Args>
+  void run(std::size_t i, cl::Kernel& kernel, const Args&... args) {
+    launch(queues[i], kernel, items, args...);
+    is_marked_[i] = false;
   }
   /// Behind what the queue has so far; on its way.
   cl::Event mark(std::size_t i) {
@@ -75,6 +82,8 @@ class hand {
     queues[i].enqueueMarkerWithWaitList(nullptr, &made);
     queues[i].flush();
     ++markers;
+    newest_[i] = made;
+    is_marked_[i] = true;
     return made;
   }
   void wait(std::size_t i, const std::vector<cl::Event>& behind) {
@@ -88,8 +97,14 @@ class hand {
     markers = 0;
     barriers = 0;
   }
+  /// Until all is over; fails if a command did not end well, which clFinish does not tell.
   void finish() {
-    for (queue& each : queues) each.finish();
+    std::vector<cl::Event> last;
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      if (!is_marked_[i]) mark(i);
+      if (newest_[i]() != nullptr) last.push_back(newest_[i]);
+    }
+    if (cl::WaitForEvents(last) != CL_SUCCESS) throw std::runtime_error("by hand: a command failed");
   }
   cl_int value(std::size_t buffer) {
     cl_int found = 0;
@@ -108,6 +123,8 @@ class hand {
 
  private:
   cl::Context context_;
+  std::vector<cl::Event> newest_;  // marker of each queue
+  std::vector<bool> is_marked_;    // nothing was put behind it
 };
 
 void expect(std::int64_t found, std::int64_t expected, const char* who) {
@@ -218,7 +235,7 @@ bench_case chain(const world& w, std::size_t items, bool is_recorded) {
                               })},
            {"by_hand", by_hand(h, n, 0, static_cast<std::int64_t>(n), [n](hand& by) {
               for (std::uint64_t i = 0; i < n; ++i) {
-                launch(by.queues[0], by.increment[0], by.items, by.buffers[0]);
+                by.run(0, by.increment[0], by.buffers[0]);
               }
             })}}};
 }
@@ -233,7 +250,7 @@ bench_case pingpong(const world& w, std::size_t items, bool is_recorded) {
           {{"braid", on_braid(b, n, 0, static_cast<std::int64_t>(n), n / 10, is_recorded,
                               [](with_braid& on) {
                                 for (std::uint64_t i = 0; i < 10; ++i) {
-                                  on.rt.submit(stream_id{i % 2}, "increment", read_write(on.buffers[0]),
+                                  on.rt.submit(stream_id{i % 2}, "pass on", read_write(on.buffers[0]),
                                                incrementing(on));
                                 }
                               })},
@@ -241,7 +258,7 @@ bench_case pingpong(const world& w, std::size_t items, bool is_recorded) {
               std::vector<cl::Event> last;
               for (std::uint64_t i = 0; i < n; ++i) {
                 if (!last.empty()) by.wait(i % 2, last);
-                launch(by.queues[i % 2], by.increment[i % 2], by.items, by.buffers[0]);
+                by.run(i % 2, by.increment[i % 2], by.buffers[0]);
                 last.assign(1, by.mark(i % 2));
               }
             })}}};
@@ -280,12 +297,11 @@ bench_case fork_join(const world& w, std::size_t items, bool is_recorded) {
               for (std::uint64_t r = 0; r < rounds; ++r) {
                 for (std::size_t k = 0; k < width; ++k) {
                   if (!root.empty()) by.wait(k, root);
-                  launch(by.queues[k], by.follow[k], by.items, x[width], x[k]);
+                  by.run(k, by.follow[k], x[width], x[k]);
                   branches[k] = by.mark(k);
                 }
                 by.wait(width, branches);
-                launch(by.queues[width], by.join, by.items, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7],
-                       x[width]);
+                by.run(width, by.join, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[width]);
                 root.assign(1, by.mark(width));
               }
             })}}};

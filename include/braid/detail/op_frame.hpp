@@ -138,9 +138,10 @@ struct op_frame {
   void operator()(std::uint64_t cursor, Native... native) noexcept {
     run(cursor, rank, native...);
   }
-  /// Likewise, as an op of another rank: one that was recorded has a new one in each replay.
+  /// Likewise, as an op of another rank: one that was recorded has a new one in each replay. Inlined: see
+  /// basic_runtime::launch().
   template <class... Native>
-  void run(std::uint64_t cursor, op_rank as, Native... native) noexcept {
+  [[gnu::always_inline]] void run(std::uint64_t cursor, op_rank as, Native... native) noexcept {
     if (is_watched<sizeof...(Native) == 0>()) [[unlikely]]
       return run_watched(cursor, as, native...);
     try {

@@ -153,8 +153,7 @@ struct stream_state {
   void put_barrier(std::span<const cl_event> behind);
   /// Behind all that was put on the queue, and on its way. By anybody.
   [[nodiscard]] cl_event put_marker();
-  /// Lets the device begin, unless it was just told to: that costs some drivers more than a microsecond. By
-  /// the holder of the slot.
+  /// Lets the device begin, unless it was told to a moment ago. By the holder of the slot.
   void flush_if_due() noexcept;
   /// Lets displaced views go that nothing uses any more. Under views_lock, before the views of an op are
   /// found.
@@ -170,7 +169,9 @@ struct stream_state {
   cl::CommandQueue queue;                   // of the holder of the slot
   std::atomic<cl_command_queue> marked_on;  // the same, for others
   cl::CommandQueue former;                  // that it was before: others may be putting a marker there
-  std::chrono::steady_clock::time_point flushed;
+  std::chrono::steady_clock::time_point flush_at;  // if nobody did meanwhile
+  std::chrono::steady_clock::duration flush_pause{0};
+  std::atomic<bool> is_flushed{false};  // by a marker, since the last op
   std::vector<cl_event> behind;  // what the holder of the slot is about to wait for
 
   // Views that ops of this stream got, by address and size.
