@@ -163,6 +163,13 @@ class backend {
   std::shared_ptr<device_state> device_;
 };
 
+/// The same, where an event is as dear to ask as to wait for, as on CUDA.
+class unasked_backend : public backend {
+ public:
+  using backend::backend;
+  static constexpr bool asks_as_dearly_as_it_waits = true;
+};
+
 /// The same device, addressed by points.
 class point_mode_backend : public backend {
  public:
@@ -182,6 +189,7 @@ class device {
   ~device();
 
   [[nodiscard]] sim::backend backend() const { return sim::backend(state_); }
+  [[nodiscard]] sim::unasked_backend unasked_backend() const { return sim::unasked_backend(state_); }
   [[nodiscard]] point_mode_backend point_backend() const { return point_mode_backend(state_); }
 
   /// Puts an op on the stream, inside the guard of the operation that it belongs to. Returns its place in the

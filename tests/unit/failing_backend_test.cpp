@@ -16,6 +16,8 @@ struct scenario {
   static Backend backend_of(const sim::device& d) {
     if constexpr (point_backend<Backend>) {
       return d.point_backend();
+    } else if constexpr (std::is_same_v<Backend, sim::unasked_backend>) {
+      return d.unasked_backend();
     } else {
       return d.backend();
     }
@@ -62,7 +64,7 @@ struct scenario {
 
 template <class Backend>
 class failing_backend : public testing::Test {};
-using backends = testing::Types<sim::backend, sim::point_mode_backend>;
+using backends = testing::Types<sim::backend, sim::unasked_backend, sim::point_mode_backend>;
 TYPED_TEST_SUITE(failing_backend, backends);
 
 TYPED_TEST(failing_backend, each_call_in_turn_and_every_conflict_stays_ordered) {

@@ -102,6 +102,57 @@ TEST(marks, what_nobody_else_uses_any_more_stops_costing_events) {
   EXPECT_EQ(engine.stats().marks, settled);
 }
 
+TEST(marks, what_was_over_before_another_stream_used_it_is_not_marked_the_next_time) {
+  multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned, false)};
+  op_label produce("produce");
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  for (int i = 0; i < 5; ++i) {
+    { auto op = engine.resolve(stream_id{1}, produce, {write(x)}); }
+    give(engine, {1}, {write(y)});  // before this one a mark would be recorded
+    engine.wait(stream_id{1});
+    EXPECT_EQ(test::waits_of(engine, {2}, {read(x)}), 0U);
+    engine.wait(stream_id{2});
+  }
+  EXPECT_EQ(engine.stats().marks_early, 0U);
+  EXPECT_FALSE(produce.is_likely_shared());
+}
+
+struct unasked_telling_backend : telling_backend {
+  static constexpr bool asks_as_dearly_as_it_waits = true;
+};
+
+TEST(marks, those_of_a_join_are_recorded_before_the_first_wait_where_events_are_not_asked) {
+  unasked_telling_backend backend;
+  multi_stream<unasked_telling_backend> engine{backend, with(mark_policy::lazy)};
+  std::vector<resource> all;
+  for (std::uint64_t s = 0; s < 4; ++s) {
+    all.push_back(resource::token("r"));
+    give(engine, {s}, {write(all.back())});
+  }
+  backend.told->calls.clear();
+  give(engine, {0}, {read(all[1]), read(all[2]), read(all[3])});
+  EXPECT_EQ(backend.told->calls,
+            (std::vector<std::string>{"flush 1", "flush 2", "flush 3", "wait 0", "wait 0", "wait 0"}));
+  EXPECT_EQ(engine.stats().marks, 3U);
+  EXPECT_EQ(engine.stats().marks_reused, 0U);
+}
+
+TEST(marks, a_need_that_a_join_implies_is_not_recorded_for_where_events_are_not_asked) {
+  unasked_telling_backend backend;
+  multi_stream<unasked_telling_backend> engine{backend, with(mark_policy::lazy)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  give(engine, {1}, {write(x)});
+  give(engine, {2}, {read(x), write(y)});  // knows of 1
+  give(engine, {1}, {write(resource::token("other"))});
+  give(engine, {3}, {});
+  backend.told->calls.clear();
+  give(engine, {3}, {read(x), read(y)});
+  EXPECT_EQ(backend.told->calls, (std::vector<std::string>{"flush 1", "wait 2"}));
+  EXPECT_EQ(engine.stats().elided_implied, 1U);
+}
+
 TEST(marks, a_stream_is_marked_before_it_waits_for_another) {
   multi_stream<telling_backend> engine{telling_backend{}, with(mark_policy::learned)};
   const resource x = resource::token("x");

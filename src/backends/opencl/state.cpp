@@ -282,7 +282,8 @@ void stream_state::flush_if_due() noexcept {
   if (const cl_int code = clFlush(queue()); code != CL_SUCCESS) [[unlikely]]
     home.note_lost("clFlush", code);
   const auto end = std::chrono::steady_clock::now();
-  flush_pause = std::clamp<std::chrono::steady_clock::duration>(64 * (end - now), often_enough, seldom_enough);
+  flush_pause =
+      std::clamp<std::chrono::steady_clock::duration>(64 * (end - now), often_enough, seldom_enough);
   flush_at = end + flush_pause;
 }
 
