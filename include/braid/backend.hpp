@@ -14,6 +14,8 @@
 
 namespace braid {
 
+class op_label;
+
 template <class B>
 concept event_stream_backend =
     std::movable<B> && std::movable<typename B::stream> && std::movable<typename B::event> &&
@@ -72,9 +74,12 @@ concept queries_points = point_backend<B> && requires(B& b, const typename B::st
 template <class B>
 concept enqueueing_backend = requires { typename B::native_stream; };
 template <class B>
-concept plainly_enqueueing = enqueueing_backend<B> && requires(typename B::stream& s) {
-  { B::plain_native(s) } -> std::same_as<const typename B::native_stream*>;
-};
+concept plainly_enqueueing =
+    enqueueing_backend<B> && requires(typename B::stream& s, std::uint64_t cursor, const op_label* label) {
+      { B::plain_native(s) } -> std::same_as<const typename B::native_stream*>;
+      B::note_begin(s, cursor, label);
+      B::note_end(s, cursor);
+    };
 
 }  // namespace detail
 

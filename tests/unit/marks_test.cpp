@@ -108,7 +108,9 @@ TEST(marks, what_was_over_before_another_stream_used_it_is_not_marked_the_next_t
   const resource x = resource::token("x");
   const resource y = resource::token("y");
   for (int i = 0; i < 5; ++i) {
-    { auto op = engine.resolve(stream_id{1}, produce, {write(x)}); }
+    {
+      auto op = engine.resolve(stream_id{1}, produce, {write(x)});
+    }
     give(engine, {1}, {write(y)});  // before this one a mark would be recorded
     engine.wait(stream_id{1});
     EXPECT_EQ(test::waits_of(engine, {2}, {read(x)}), 0U);
