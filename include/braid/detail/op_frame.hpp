@@ -138,8 +138,7 @@ struct op_frame {
   void operator()(std::uint64_t cursor, Native... native) noexcept {
     run(cursor, rank, native...);
   }
-  /// Likewise, as an op of another rank: one that was recorded has a new one in each replay. Inlined: see
-  /// basic_runtime::launch().
+  /// Likewise, as an op of another rank: one that was recorded has a new one in each replay.
   template <class... Native>
   [[gnu::always_inline]] void run(std::uint64_t cursor, op_rank as, Native... native) noexcept {
     if (is_watched<sizeof...(Native) == 0>()) [[unlikely]]
@@ -232,7 +231,9 @@ class alignas(enqueueing_backend<B> ? alignof(void*) : 64) any_frame_of final : 
  public:
   using frame = op_frame<Body, Pack>;
   explicit any_frame_of(frame&& f) : frame_(std::move(f)) {}
-  void run(std::uint64_t cursor, op_rank rank, [[maybe_unused]] const void* native) noexcept override {
+  /// Inlined where the frame's type is known: see basic_runtime::launch().
+  [[gnu::always_inline]] void run(std::uint64_t cursor, op_rank rank,
+                                  [[maybe_unused]] const void* native) noexcept override {
     if constexpr (enqueueing_backend<B>) {
       frame_.run(cursor, rank, *static_cast<const typename B::native_stream*>(native));
     } else {
