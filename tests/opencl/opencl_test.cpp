@@ -608,6 +608,22 @@ TEST_F(opencl_backend, each_call_that_fails_is_named_with_its_error) {
   }
 }
 
+TEST_F(opencl_backend, an_op_that_nobody_waits_for_is_flushed_if_it_comes_alone) {
+  opencl::runtime rt(options());
+  auto x = rt.make_buffer<int>(32, zeroed);
+  for (int i = 0; i < 3; ++i) {
+    rt.synchronize();  // which flushes
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const std::uint64_t before = between->calls("clFlush");
+    rt.submit(stream_id{0}, "alone", read_write(x),
+              [](cl::CommandQueue& on, const opencl::buffer_view<int>& view) {
+                opencl::check(on.enqueueFillBuffer(view, cl_int{7}, 0, view.size() * sizeof(cl_int)),
+                              "clEnqueueFillBuffer");
+              });
+    EXPECT_EQ(between->calls("clFlush") - before, 1U);
+  }
+}
+
 TEST_F(opencl_backend, memory_that_cannot_be_placed_is_named_with_its_error) {
   {
     opencl::runtime rt(options());

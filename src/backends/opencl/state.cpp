@@ -268,23 +268,21 @@ void stream_state::close() noexcept {
 }
 
 // Who waits for the work puts a marker behind it and flushes then; this is for work that nobody waits for
-// yet. Flushes take some drivers 2 us: they get a part in 64 of the time.
+// yet. Some drivers take 2 us for it: where ops keep coming it gets a part in 64 of the time.
 void stream_state::flush_if_due() noexcept {
-  constexpr auto often_enough = std::chrono::microseconds(20);
-  constexpr auto seldom_enough = std::chrono::milliseconds(1);
-  const auto now = std::chrono::steady_clock::now();
-  if (is_flushed.load(std::memory_order_relaxed)) {  // a hint
-    is_flushed.store(false, std::memory_order_relaxed);
-    flush_at = now + flush_pause;
-    return;
-  }
-  if (now < flush_at) return;
+  constexpr clock::duration often_enough = std::chrono::microseconds(20);
+  constexpr clock::duration most_credit = std::chrono::microseconds(20);
+  const auto begin = clock::now();
+  if (begin - clock::time_point(flushed.load(std::memory_order_relaxed)) < often_enough) return;  // a hint
+  flush_credit = std::min(flush_credit + (begin - credited) / 64, most_credit);
+  credited = begin;
+  if (flush_credit < flush_cost) return;
   if (const cl_int code = clFlush(queue()); code != CL_SUCCESS) [[unlikely]]
     home.note_lost("clFlush", code);
-  const auto end = std::chrono::steady_clock::now();
-  flush_pause =
-      std::clamp<std::chrono::steady_clock::duration>(64 * (end - now), often_enough, seldom_enough);
-  flush_at = end + flush_pause;
+  const auto end = clock::now();
+  flush_cost = std::min(end - begin, most_credit);  // this thread may have slept
+  flush_credit -= flush_cost;
+  flushed.store(end.time_since_epoch(), std::memory_order_relaxed);
 }
 
 void stream_state::let_views_go() {
@@ -318,7 +316,7 @@ cl_event stream_state::put_marker() {
     (void)clReleaseEvent(made);
     expect("clFlush", code);
   }
-  is_flushed.store(true, std::memory_order_relaxed);  // a hint
+  flushed.store(clock::now().time_since_epoch(), std::memory_order_relaxed);
   return made;
 }
 

@@ -166,13 +166,15 @@ struct stream_state {
   bool is_profiled;
   braid::detail::given_ops ops;
 
-  cl::CommandQueue queue;                          // of the holder of the slot
-  std::atomic<cl_command_queue> marked_on;         // the same, for others
-  cl::CommandQueue former;                         // that it was before: others may be putting a marker there
-  std::chrono::steady_clock::time_point flush_at;  // if nobody did meanwhile
-  std::chrono::steady_clock::duration flush_pause{0};
-  std::atomic<bool> is_flushed{false};  // by a marker, since the last op
-  std::vector<cl_event> behind;         // what the holder of the slot is about to wait for
+  cl::CommandQueue queue;                   // of the holder of the slot
+  std::atomic<cl_command_queue> marked_on;  // the same, for others
+  cl::CommandQueue former;                  // that it was before: others may be putting a marker there
+  using clock = std::chrono::steady_clock;
+  std::atomic<clock::duration> flushed{};  // when that was done last, by anybody
+  clock::duration flush_cost{0};           // of the last one that no marker made
+  clock::duration flush_credit{0};         // what the next ones may take; grows with time
+  clock::time_point credited;
+  std::vector<cl_event> behind;  // what the holder of the slot is about to wait for
 
   // Views that ops of this stream got, by address and size.
   struct kept_view {
