@@ -62,6 +62,7 @@ program generate(const shape& of, std::uint64_t seed) {
   program p;
   p.seed = seed;
   p.threads = of.threads;
+  p.asked = dice(seed * 0x9e3779b97f4a7c15ULL + 2).chance(50);
   p.deterministic = d.chance(50);
   p.marks = std::array{mark_policy::learned, mark_policy::eager, mark_policy::lazy}[d.roll(3)];
   // Some programs use more ids than slots.
@@ -106,9 +107,10 @@ program generate(const shape& of, std::uint64_t seed) {
 }
 
 std::string to_text(const program& p) {
-  std::string text = fmt::format("mode {}\nmarks {}\ndeterministic {}\nmax_streams {}\nthreads {}\nseed {}\n",
-                                 p.points ? "point" : "event", to_string(p.marks), p.deterministic ? 1 : 0,
-                                 p.max_streams, p.threads, p.seed);
+  const char* const mode = p.points ? "point" : (p.asked ? "event" : "unasked");
+  std::string text =
+      fmt::format("mode {}\nmarks {}\ndeterministic {}\nmax_streams {}\nthreads {}\nseed {}\n", mode,
+                  to_string(p.marks), p.deterministic ? 1 : 0, p.max_streams, p.threads, p.seed);
   if (p.inject != sim::fault::none) text += fmt::format("inject {}\n", to_string(p.inject));
   for (std::size_t r = 0; r < p.sizes.size(); ++r) text += fmt::format("resource r{} {}\n", r, p.sizes[r]);
   for (const step& s : p.steps) {
@@ -219,7 +221,8 @@ Enum parse_word(line_reader& in, std::initializer_list<Enum> values) {
 bool parse_setting(line_reader& in, program& p) {
   if (in.accept("mode")) {
     p.points = in.accept("point");
-    if (!p.points) in.expect("event");
+    p.asked = !in.accept("unasked");
+    if (!p.points && p.asked) in.expect("event");
   } else if (in.accept("marks")) {
     p.marks = parse_word(in, {mark_policy::learned, mark_policy::eager, mark_policy::lazy});
   } else if (in.accept("deterministic")) {

@@ -36,6 +36,7 @@ struct step {
 /// A random program: what is submitted, by whom, to an engine with which settings.
 struct program {
   bool points = false;  ///< the backend addresses points instead of events
+  bool asked = true;    ///< events are asked whether they are complete before they are waited for
   bool deterministic = true;
   mark_policy marks = mark_policy::learned;
   std::uint32_t max_streams = 8;

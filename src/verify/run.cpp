@@ -193,7 +193,7 @@ finished execute(const program& p, const sim::device_options& options, world& w)
   try {
     if (p.points) {
       runner<sim::point_mode_backend>(p, device, w, counts, device.point_backend()).run_all();
-    } else if (mix(p.seed, 13) % 2 == 0) {
+    } else if (!p.asked) {
       runner<sim::unasked_backend>(p, device, w, counts, device.unasked_backend()).run_all();
     } else {
       runner<sim::backend>(p, device, w, counts, device.backend()).run_all();

@@ -27,12 +27,14 @@ struct stress : testing::Test {
   static Backend backend_of(const sim::device& d) {
     if constexpr (point_backend<Backend>) {
       return d.point_backend();
+    } else if constexpr (std::is_same_v<Backend, sim::unasked_backend>) {
+      return d.unasked_backend();
     } else {
       return d.backend();
     }
   }
 };
-using backends = testing::Types<sim::backend, sim::point_mode_backend>;
+using backends = testing::Types<sim::backend, sim::unasked_backend, sim::point_mode_backend>;
 TYPED_TEST_SUITE(stress, backends);
 
 TYPED_TEST(stress, threads_that_read_write_retire_wait_and_look_stay_in_order) {

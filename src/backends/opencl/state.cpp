@@ -273,7 +273,7 @@ void stream_state::flush_if_due() noexcept {
   constexpr clock::duration often_enough = std::chrono::microseconds(20);
   constexpr clock::duration most_credit = std::chrono::microseconds(20);
   const auto begin = clock::now();
-  if (begin - clock::time_point(flushed.load(std::memory_order_relaxed)) < often_enough) return;  // a hint
+  if (begin - flushed < often_enough) return;
   flush_credit = std::min(flush_credit + (begin - credited) / 64, most_credit);
   credited = begin;
   if (flush_credit < flush_cost) return;
@@ -282,7 +282,7 @@ void stream_state::flush_if_due() noexcept {
   const auto end = clock::now();
   flush_cost = std::min(end - begin, most_credit);  // this thread may have slept
   flush_credit -= flush_cost;
-  flushed.store(end.time_since_epoch(), std::memory_order_relaxed);
+  flushed = end;
 }
 
 void stream_state::let_views_go() {
@@ -316,7 +316,6 @@ cl_event stream_state::put_marker() {
     (void)clReleaseEvent(made);
     expect("clFlush", code);
   }
-  flushed.store(clock::now().time_since_epoch(), std::memory_order_relaxed);
   return made;
 }
 

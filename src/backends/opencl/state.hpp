@@ -170,9 +170,9 @@ struct stream_state {
   std::atomic<cl_command_queue> marked_on;  // the same, for others
   cl::CommandQueue former;                  // that it was before: others may be putting a marker there
   using clock = std::chrono::steady_clock;
-  std::atomic<clock::duration> flushed{};  // when that was done last, by anybody
-  clock::duration flush_cost{0};           // of the last one that no marker made
-  clock::duration flush_credit{0};         // what the next ones may take; grows with time
+  clock::time_point flushed;        // behind an op; of the holder of the slot, as those below
+  clock::duration flush_cost{0};    // of that
+  clock::duration flush_credit{0};  // what the next ones may take; grows with time
   clock::time_point credited;
   std::vector<cl_event> behind;  // what the holder of the slot is about to wait for
 
