@@ -221,8 +221,8 @@ Enum parse_word(line_reader& in, std::initializer_list<Enum> values) {
 bool parse_setting(line_reader& in, program& p) {
   if (in.accept("mode")) {
     p.points = in.accept("point");
-    p.asked = !in.accept("unasked");
-    if (!p.points && p.asked) in.expect("event");
+    p.asked = p.points || !in.accept("unasked");
+    if (!p.points && p.asked && !in.accept("event")) in.fail("one of event, unasked, point");
   } else if (in.accept("marks")) {
     p.marks = parse_word(in, {mark_policy::learned, mark_policy::eager, mark_policy::lazy});
   } else if (in.accept("deterministic")) {

@@ -83,7 +83,9 @@ TEST(verify, a_program_text_that_is_wrong_is_refused_with_its_place) {
             "p.txt:2:20: expected a whole number up to 0 in 'op stream 1, read r1[0,8)'");
   EXPECT_EQ(error("resource r0 8\nop stream 1, write r0[4,9)\n").substr(0, 11), "p.txt:2:25:");
   EXPECT_EQ(error("op stream 1, write r0[0,0)\n").substr(0, 8), "p.txt:1:");
-  EXPECT_EQ(error("mode sometimes\n").substr(0, 27), "p.txt:1:6: expected 'event'");
+  EXPECT_EQ(error("mode sometimes\n"),
+            "p.txt:1:6: expected one of event, unasked, point in 'mode sometimes'");
+  EXPECT_EQ(error("mode point unasked\n").substr(0, 11), "p.txt:1:12:");
   EXPECT_EQ(error("threads 0\n").substr(0, 8), "p.txt:1:");
   EXPECT_EQ(error("jump\n").substr(0, 20), "p.txt:1:1: expected ");
   EXPECT_EQ(error("resource r3 8\n").substr(0, 8), "p.txt:1:");
