@@ -22,3 +22,4 @@
 #include "braid/detail/multi_stream_give.hpp"
 #include "braid/detail/multi_stream_impl.hpp"
 #include "braid/detail/multi_stream_replay.hpp"
+#include "braid/detail/multi_stream_routine.hpp"

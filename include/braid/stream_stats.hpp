@@ -12,6 +12,7 @@ namespace braid {
 struct stream_stats {
   std::uint64_t streams = 0;  ///< streams created
   std::uint64_t ops = 0;
+  std::uint64_t followed = 0;  ///< of these, given without analysis: their thread repeated what it did before
   std::array<std::uint64_t, hazard_count> waits{};  ///< inserted, by hazard
 
   // Needs that cost no wait, by cause.

@@ -170,6 +170,11 @@ void history::take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t
   });
 }
 
+void history::move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) noexcept {
+  readers_at(lane, from, 0, std::numeric_limits<std::uint64_t>::max(),
+             [&](segment&, point& p) { p.cursor = to; });
+}
+
 void history::hand_on() noexcept {
   const auto inherit = [](segment& s) {
     if (s.is != content::untouched || !s.readers.empty()) s.inherited = true;

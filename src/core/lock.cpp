@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "braid/detail/routine.hpp"
+
 namespace braid::detail {
 
 namespace {
@@ -25,14 +27,17 @@ void backoff::sleep() noexcept {
   nanosleep(&pause, nullptr);
 }
 
-void spin_lock::lock_slowly() noexcept {
+// Who finds that a routine kept the lock has overwritten that, and is the one to end the routine.
+void spin_lock::lock_slowly(std::uint32_t was) noexcept {
+  if (was == kept) end_routine_of(*this);
   for (unsigned spin = 0; spin < 100; ++spin) {
     if (try_lock()) return;
     relax();
   }
   const timespec nap{0, nap_ns};
   // The exchange says "contended" even when it succeeds: another sleeper may still be there.
-  while (word_.exchange(contended, std::memory_order_acquire) != open) {  // pairs with unlock()
+  while ((was = word_.exchange(contended, std::memory_order_acquire)) != open) {  // pairs with unlock()
+    if (was == kept) end_routine_of(*this);
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, contended, &nap, nullptr, 0);
   }
 }

@@ -25,31 +25,31 @@ void point_set::reserve(std::uint32_t capacity) {
   capacity_ = capacity;
 }
 
-void point_set::insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane) {
+void point_set::insert(std::uint32_t place, const point& p) {
   if (size_ == capacity_) {
     try {
       reserve(std::max(4U, capacity_ * 2));
     } catch (...) {
-      by->release();
+      p.release();
       throw;
     }
   }
   point* at = data() + place;
   if (place != size_) std::move_backward(at, data() + size_, data() + size_ + 1);
-  *at = {cursor, by, lane};
+  *at = p;
   ++size_;
 }
 
-void point_set::put_among_many(std::uint64_t cursor, stamp* by, lane_id lane) {
-  const std::uint32_t place = lower_bound(lane);
+void point_set::put_among_many(const point& p) {
+  const std::uint32_t place = lower_bound(p.lane);
   point* at = data() + place;
-  if (place == size_ || at->lane != lane) {
-    insert(place, cursor, by, lane);
-  } else if (cursor >= at->cursor) {
-    at->cursor = cursor;
-    std::exchange(at->by, by)->release();
+  if (place == size_ || at->lane != p.lane) {
+    insert(place, p);
+  } else if (p.cursor >= at->cursor) {
+    at->release();
+    *at = p;
   } else {
-    by->release();
+    p.release();
   }
 }
 
@@ -59,14 +59,14 @@ point* point_set::find(lane_id lane) noexcept {
 }
 
 void point_set::erase(point* p) noexcept {
-  p->by->release();
+  p->release();
   std::move(p + 1, data() + size_, p);
   --size_;
 }
 
 void point_set::assign(const point_set& other) {
   reserve(other.size_);
-  for (const point& p : other) p.by->retain();
+  for (const point& p : other) p.retain();
   clear();
   std::copy(other.begin(), other.end(), data());
   size_ = other.size_;

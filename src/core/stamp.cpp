@@ -89,6 +89,7 @@ stamp* stamp_pool::make(const clock& from) {
     made->counting_ = shared_ ? stamp::counting::shared : stamp::counting::by_owner;
   }
   made->refs_.store(1, std::memory_order_relaxed);  // not yet seen by anybody else
+  made->source_ = {};
   made->occupied_ = from.occupied_;
   made->foreign_ = from.foreign_;
   made->size_ = static_cast<std::uint8_t>(size);

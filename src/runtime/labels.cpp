@@ -31,31 +31,6 @@ struct recent {
 };
 constinit thread_local std::array<recent, 128> recently;  // two places for each
 
-template <class Word>
-bool differs(const char* a, const char* b) noexcept {
-  Word x{};
-  Word y{};
-  std::memcpy(&x, a, sizeof x);
-  std::memcpy(&y, b, sizeof y);
-  return x != y;
-}
-
-// Labels are short: a call costs more than comparing. Two words that may overlap cover up to twice their
-// size.
-inline bool is_same(const char* a, const char* b, std::size_t size) noexcept {
-  for (; size > 16; size -= 8, a += 8, b += 8) {
-    if (differs<std::uint64_t>(a, b)) return false;
-  }
-  const auto is_covered = [&]<class Word>(Word) {
-    const std::size_t last = size - sizeof(Word);
-    return !differs<Word>(a, b) && !differs<Word>(a + last, b + last);
-  };
-  if (size >= 8) return is_covered(std::uint64_t{});
-  if (size >= 4) return is_covered(std::uint32_t{});
-  if (size >= 2) return is_covered(std::uint16_t{});
-  return size == 0 || *a == *b;
-}
-
 recent* places_of(std::string_view text) {
   const auto at = reinterpret_cast<std::uintptr_t>(text.data());
   return &recently[(at * 0x9e37'79b9'7f4a'7c15U >> 58) * 2];
@@ -63,8 +38,7 @@ recent* places_of(std::string_view text) {
 
 // The text is compared: memory at the same place may hold another label by now.
 inline bool is_it(const recent& r, std::string_view text) noexcept {
-  return r.at == text.data() && r.size == text.size() &&
-         is_same(r.label->name().data(), text.data(), text.size());
+  return r.at == text.data() && r.size == text.size() && is_same_text(text, r.label->name());
 }
 
 }  // namespace

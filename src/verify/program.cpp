@@ -55,6 +55,46 @@ use random_use(dice& d, const std::vector<std::uint64_t>& sizes, unsigned whole_
   return u;
 }
 
+std::vector<use> random_uses(dice& d, const std::vector<std::uint64_t>& sizes, std::uint64_t most,
+                             unsigned whole_percent) {
+  std::vector<use> uses;
+  for (std::uint64_t n = d.roll(most + 1); n > 0; --n) {
+    const use u = random_use(d, sizes, whole_percent);
+    const bool clashes = std::any_of(uses.begin(), uses.end(), [&](const use& each) {
+      const bool both_read = each.kind == access::read && u.kind == access::read;
+      return overlaps(each, u) && !both_read;
+    });
+    if (!clashes) uses.push_back(u);
+  }
+  return uses;
+}
+
+/// A few ops that one thread gives again and again: most of them such that the engine can follow a routine.
+/// Now and then something comes between.
+std::uint32_t add_loop(dice& d, const shape& of, program& p, std::uint64_t most_uses) {
+  std::vector<step> round(1 + d.roll(8));
+  const auto thread = static_cast<std::uint32_t>(d.roll(of.threads));
+  const bool is_plain = d.chance(80);
+  for (step& s : round) {
+    s.thread = thread;
+    s.stream = d.roll(of.streams);
+    s.uses = random_uses(d, p.sizes, most_uses, is_plain ? 100 : 70);
+    for (use& u : s.uses) {
+      if (is_plain && u.kind == access::accumulate) u.kind = access::read_write;
+      if (is_plain) u.tag = 0;
+    }
+  }
+  std::uint32_t ops = 0;
+  for (std::uint64_t rounds = 3 + d.roll(14); rounds > 0; --rounds) {
+    for (const step& s : round) {
+      if (d.chance(1)) break;
+      p.steps.push_back(s);
+      ++ops;
+    }
+  }
+  return ops;
+}
+
 }  // namespace
 
 program generate(const shape& of, std::uint64_t seed) {
@@ -74,6 +114,8 @@ program generate(const shape& of, std::uint64_t seed) {
   const auto whole_percent = static_cast<unsigned>(d.roll(101));
   const std::uint64_t most_uses = 1 + d.roll(4);
 
+  dice loops(seed * 0x9e3779b97f4a7c15ULL + 3);
+
   std::uint32_t ops = 0;
   while (ops < of.ops) {
     step s;
@@ -92,16 +134,10 @@ program generate(const shape& of, std::uint64_t seed) {
       s.what = step::kind::wait;
     } else {
       ++ops;
-      for (std::uint64_t n = d.roll(most_uses + 1); n > 0; --n) {
-        const use u = random_use(d, p.sizes, whole_percent);
-        const bool clashes = std::any_of(s.uses.begin(), s.uses.end(), [&](const use& each) {
-          const bool both_read = each.kind == access::read && u.kind == access::read;
-          return overlaps(each, u) && !both_read;
-        });
-        if (!clashes) s.uses.push_back(u);
-      }
+      s.uses = random_uses(d, p.sizes, most_uses, whole_percent);
     }
     p.steps.push_back(std::move(s));
+    if (loops.chance(4)) ops += add_loop(loops, of, p, most_uses);
   }
   return p;
 }

@@ -154,7 +154,11 @@ class runner {
     sim::op work{.label = std::to_string(index), .touches = {}};
     for (const use& u : s.uses) {
       const owned_resource& r = resources_[u.resource];
-      bindings.emplace_back(r.handle, u.kind, u.range, u.tag);
+      if (u.range.size == program_.sizes[u.resource]) {
+        bindings.emplace_back(r.handle, u.kind, u.tag);  // as a whole: the shorter ways through the engine
+      } else {
+        bindings.emplace_back(r.handle, u.kind, u.range, u.tag);
+      }
       work.touches.push_back({u.resource, r.owner, u.range, u.kind, u.tag});
     }
     work.body = [this, index] { world_.perform(program_, index); };

@@ -205,5 +205,34 @@ TEST(marks, waits_beyond_64_slots_that_a_clock_may_have_forgotten_are_counted) {
   EXPECT_GT(engine.stats().waits_forgotten, 0U);
 }
 
+// The oldest mark that is left reaches further than the need, and brings along more than those know who know
+// the need: who is removed for the one may not lose it to the other.
+TEST(marks, a_need_that_a_far_reaching_mark_brings_along_is_not_lost_when_that_mark_is_not_waited_for) {
+  sim::device device;
+  multi_stream<sim::unasked_backend> engine{device.unasked_backend(), with(mark_policy::eager)};
+  std::vector<resource> all;
+  for (int i = 0; i < 5; ++i) all.push_back(resource::memory(8, "r"));
+  const auto op = [&](std::uint64_t stream, const std::vector<std::pair<std::uint32_t, access>>& uses) {
+    std::vector<binding> bindings;
+    sim::op work{.label = "op", .touches = {}};
+    for (const auto& [r, kind] : uses) {
+      bindings.emplace_back(all[r], kind);
+      work.touches.push_back({r, 0, {0, 8}, kind, 0});
+    }
+    auto guard = engine.resolve(stream_id{stream}, bindings);
+    device.launch(guard.current(), std::move(work));
+  };
+  op(0, {{0, access::write}});
+  op(1, {{1, access::read}, {2, access::read}});
+  op(1, {{0, access::read}});                               // knows op 1 of stream 0 from here on
+  op(2, {{1, access::write}});                              // knows op 1 of stream 1, and no more
+  for (int i = 0; i < 9; ++i) op(1, {{3, access::write}});  // the mark behind op 1 is gone
+  op(3, {{0, access::read}, {1, access::read}, {2, access::write}});
+  device.run_all();
+  const auto found = sim::check(device.log());
+  EXPECT_TRUE(found.violations.empty());
+  EXPECT_EQ(found.waits, found.minimal_waits);
+}
+
 }  // namespace
 }  // namespace braid

@@ -51,8 +51,13 @@ class aligner {
       : backend_(backend), pool_(pool), log_(log), policy_(policy), deterministic_(deterministic) {}
 
   /// Makes `s` wait for all of its needs. If the backend throws, what was handed over stays known.
-  [[gnu::always_inline]] void align(slot_type& s) {
+  void align(slot_type& s) {
     group(s.needs, s.plan);
+    align_planned(s);
+  }
+
+  /// Likewise, where the needs have been planned for one by one.
+  [[gnu::always_inline]] void align_planned(slot_type& s) {
     if constexpr (!points && !waits_at_once<B>) {
       if (s.plan.size() == 1 && !is_foreign(s.plan.front().n.lane)) return align_with(s, s.plan.front());
     }
@@ -94,6 +99,22 @@ class aligner {
     publish(s, {p.reached, p.n.lane});
   }
 
+  /// One entry an origin, in the order of the lanes, for its newest cursor and the first binding that needs
+  /// it.
+  [[gnu::always_inline]] static void add_to(std::vector<planned>& plan, const need& n) {
+    if (plan.empty() || plan.back().n.lane < n.lane) {
+      plan.push_back({.n = n});
+      return;
+    }
+    const std::size_t at = place_of(plan, n.lane);
+    if (plan[at].n.lane != n.lane) {
+      plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(at), {.n = n});
+    } else if (need& known = plan[at].n;
+               known.cursor < n.cursor || (known.cursor == n.cursor && n.binding < known.binding)) {
+      known = n;
+    }
+  }
+
   /// What align() would do. Nothing changes; no backend is called.
   alignment preview(std::vector<need> needs) const {
     std::vector<planned> plan;
@@ -120,7 +141,7 @@ class aligner {
     for (std::size_t i = 0; i < needs.size(); ++i) {
       const need& n = needs[i];
       if (i > 0 && needs[i - 1].lane == n.lane && needs[i - 1].binding == n.binding) continue;  // older
-      a.shared.push_back({id_of(n), n.cursor, n.binding, n.resource, n.why});
+      a.shared.push_back({id_of(n), n.cursor, n.binding, resource_of(n), n.why});
     }
     for (const planned& p : plan) {
       if (!p.removed) a.waits.push_back(describe(p));
@@ -227,6 +248,14 @@ class aligner {
     return nullptr;
   }
 
+  /// Records an event. A mark that is used again has its event still.
+  void flush(typename B::stream& stream, std::optional<typename B::event>& event) {
+    if constexpr (requires { backend_.flush_again(stream, *event); }) {
+      if (event.has_value()) return backend_.flush_again(stream, *event);
+    }
+    event.emplace(backend_.flush(stream));
+  }
+
  private:
   // Makes what the slot learned visible to others, also when a later wait throws.
   struct publish_at_exit {
@@ -257,21 +286,9 @@ class aligner {
     p.clock = nullptr;
   }
 
-  // One entry an origin, in the order of the lanes, for its newest cursor and the first binding that needs
-  // it.
   static void group(const std::vector<need>& needs, std::vector<planned>& plan) {
     plan.clear();
-    for (const need& n : needs) {
-      const std::size_t at = place_of(plan, n.lane);
-      if (at == plan.size()) {
-        plan.push_back({.n = n});
-      } else if (plan[at].n.lane != n.lane) {
-        plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(at), {.n = n});
-      } else if (need& known = plan[at].n;
-                 known.cursor < n.cursor || (known.cursor == n.cursor && n.binding < known.binding)) {
-        known = n;
-      }
-    }
+    for (const need& n : needs) add_to(plan, n);
   }
   // Where the lane stands, or belongs. Needs come in the order of lanes for the most part, or are few.
   static std::size_t place_of(const std::vector<planned>& plan, lane_id lane) noexcept {
@@ -286,6 +303,9 @@ class aligner {
     return at;
   }
 
+  [[nodiscard]] static std::uint64_t resource_of(const need& n) noexcept {
+    return n.resource != nullptr ? n.resource->id : 0;
+  }
   [[nodiscard]] stream_id id_of(const need& n) const {
     if (is_foreign(n.lane)) return stream_id::special(index_of(n.lane));
     slot_type& origin = pool_.lane(n.lane);
@@ -406,20 +426,38 @@ class aligner {
     log_.write(log_area::errors, log_level::basic, e.what());
   }
 
+  // Whether waiting for one that stays, other than `without`, brings the need along.
+  static planned* implying(std::vector<planned>& plan, const need& n, const planned& without) noexcept {
+    for (planned& other : plan) {
+      if (&other == &without || other.removed || other.n.lane == n.lane) continue;
+      const stamp* taught = other.m != nullptr ? other.m->clock : other.clock;
+      if (taught != nullptr && taught->covers(n.lane, n.cursor)) return &other;
+    }
+    return nullptr;
+  }
+
+  // A mark may reach further than its need, so that those who know the need do not know all that the mark
+  // brings along: one that others were removed for goes only if they are still brought along without it.
+  static bool is_dispensable(std::vector<planned>& plan, const planned& p) noexcept {
+    for (const planned& gone : plan) {
+      if (!gone.is_implied) continue;
+      planned* const by = implying(plan, gone.n, p);
+      if (by == nullptr) return false;
+      by->implies_others = true;
+    }
+    return true;
+  }
+
   static std::uint64_t remove_implied(std::vector<planned>& plan) {
     std::uint64_t removed = 0;
     if (plan.size() < 2) return 0;
     for (planned& p : plan) {
       if (p.removed || p.is_news) continue;
-      for (const planned& other : plan) {
-        if (&other == &p || other.removed) continue;
-        const stamp* taught = other.m != nullptr ? other.m->clock : other.clock;
-        if (taught != nullptr && taught->covers(p.n.lane, p.n.cursor)) {
-          p.removed = true;
-          ++removed;
-          break;
-        }
-      }
+      planned* const by = implying(plan, p.n, p);
+      if (by == nullptr || (p.implies_others && !is_dispensable(plan, p))) continue;
+      p.removed = p.is_implied = true;
+      by->implies_others = true;
+      ++removed;
     }
     return removed;
   }
@@ -516,23 +554,13 @@ class aligner {
     return m;
   }
 
-  // A mark that is used again has its event still.
-  void flush(typename B::stream& stream, std::optional<typename B::event>& event) {
-    if constexpr (requires { backend_.flush_again(stream, *event); }) {
-      if (event.has_value()) return backend_.flush_again(stream, *event);
-    }
-    event.emplace(backend_.flush(stream));
-  }
-
   [[nodiscard]] stream_wait describe(const planned& p) const {
-    return {id_of(p.n), p.n.cursor, p.reached, p.n.binding, p.n.resource, p.n.why};
+    return {id_of(p.n), p.n.cursor, p.reached, p.n.binding, resource_of(p.n), p.n.why};
   }
 
   void log_wait(slot_type& s, const planned& p) {
-    std::string name = "?";
-    for (const resource_use& u : s.all_uses())
-      if (u.state->id == p.n.resource) name = u.state->name;
-    detail::log_wait(log_, s.last_id, s.cursor, describe(p), name);
+    detail::log_wait(log_, s.last_id, s.cursor, describe(p),
+                     p.n.resource != nullptr ? p.n.resource->name : "?");
   }
 
   B& backend_;

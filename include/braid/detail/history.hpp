@@ -66,6 +66,19 @@ class history {
     const point_set& newest = one_.readers.empty() ? one_.last : one_.readers;
     return newest.empty() || (newest.size() == 1 && !one_.uncovered && known(newest.front()));
   }
+  /// Of one in one piece: what an access of the whole, which does not accumulate, has to come after, and why.
+  struct points_before {
+    const point_set* points;  // null: those of more than one set
+    bool are_readers;
+    hazard why;
+  };
+  [[nodiscard, gnu::always_inline]] points_before before_whole(access kind) const noexcept {
+    if (kind == access::read)
+      return {&one_.last, false, one_.inherited ? hazard::reuse : hazard::read_after_write};
+    if (one_.readers.empty()) return {&one_.last, false, one_.after_last(kind)};
+    return {one_.uncovered ? nullptr : &one_.readers, true,
+            one_.inherited ? hazard::reuse : hazard::write_after_read};
+  }
   /// Whether it is in one piece, which an op of this lane wrote, and no op of another lane read since.
   [[nodiscard, gnu::always_inline]] bool is_of(lane_id lane) const noexcept { return one_.sole == lane; }
   // For a next op of that lane.
@@ -97,6 +110,21 @@ class history {
   /// The op at `cursor` was entered as a reader in [begin, end) and is not given after all: the op before it,
   /// which was, takes its place, and did not wait for what the reader would have waited for.
   void take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t begin, std::uint64_t end) noexcept;
+
+  /// Whether it is in one piece, a single point with `is_last` is all that was done to it, and `readers`
+  /// points, each with `is_reader`, have read it since.
+  template <class IsLast, class IsReader>
+  [[nodiscard]] bool consists_of(IsLast is_last, IsReader is_reader, std::size_t reader_count) const {
+    if (many_ || one_.is != content::written || one_.uncovered || one_.last.size() != 1 ||
+        one_.readers.size() != reader_count || !is_last(one_.last.front()))
+      return false;
+    for (const point& p : one_.readers) {
+      if (!is_reader(p)) return false;
+    }
+    return true;
+  }
+  /// The reader of `lane` with the cursor `from` gets another one.
+  void move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) noexcept;
 
   /// Calls `visit(const point&)` for each reader in [begin, end).
   template <class Visit>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,34 @@
 #include "braid/op_label.hpp"
 
 namespace braid::detail {
+
+template <class Word>
+[[nodiscard]] bool differs(const char* a, const char* b) noexcept {
+  Word x{};
+  Word y{};
+  std::memcpy(&x, a, sizeof x);
+  std::memcpy(&y, b, sizeof y);
+  return x != y;
+}
+
+/// Of texts of the same size. Labels are short: a call costs more than comparing. Two words that may overlap
+/// cover up to twice their size.
+[[nodiscard]] inline bool is_same_text(std::string_view x, std::string_view y) noexcept {
+  const char* a = x.data();
+  const char* b = y.data();
+  std::size_t size = x.size();
+  for (; size > 16; size -= 8, a += 8, b += 8) {
+    if (differs<std::uint64_t>(a, b)) return false;
+  }
+  const auto is_covered = [&]<class Word>(Word) {
+    const std::size_t last = size - sizeof(Word);
+    return !differs<Word>(a, b) && !differs<Word>(a + last, b + last);
+  };
+  if (size >= 8) return is_covered(std::uint64_t{});
+  if (size >= 4) return is_covered(std::uint32_t{});
+  if (size >= 2) return is_covered(std::uint16_t{});
+  return size == 0 || *a == *b;
+}
 
 /// The label of one op. Those of a program are few and kept for good, so that a submit neither copies nor
 /// allocates; when a program makes up new ones all the time, the surplus belongs to its op and dies with it.

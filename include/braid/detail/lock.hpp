@@ -43,8 +43,8 @@ class spin_lock {
  public:
   [[gnu::always_inline]] void lock() noexcept {
     // acquire: pairs with the release in unlock()
-    if (word_.exchange(held, std::memory_order_acquire) != open) [[unlikely]]
-      lock_slowly();
+    if (const std::uint32_t was = word_.exchange(held, std::memory_order_acquire); was != open) [[unlikely]]
+      lock_slowly(was);
   }
   [[gnu::always_inline]] bool try_lock() noexcept {
     return word_.load(std::memory_order_relaxed) == open &&
@@ -57,9 +57,16 @@ class spin_lock {
       wake();
   }
 
+  /// By its holder: a routine (detail/routine.hpp) has it from now on, until somebody comes for it. False:
+  /// somebody waits.
+  [[nodiscard]] bool keep_for_routine() noexcept {
+    std::uint32_t was = held;
+    return word_.compare_exchange_strong(was, kept, std::memory_order_relaxed);  // the holder stays one
+  }
+
  private:
-  static constexpr std::uint32_t open = 0, held = 1, contended = 2;
-  void lock_slowly() noexcept;
+  static constexpr std::uint32_t open = 0, held = 1, contended = 2, kept = 3;
+  void lock_slowly(std::uint32_t was) noexcept;
   void wake() noexcept;
 
   std::atomic<std::uint32_t> word_{open};

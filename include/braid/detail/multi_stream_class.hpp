@@ -20,6 +20,7 @@
 #include "braid/detail/multi_stream_fwd.hpp"
 #include "braid/detail/op_locks.hpp"
 #include "braid/detail/retire_thread.hpp"
+#include "braid/detail/routine.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/detail/time.hpp"
 #include "braid/error.hpp"
@@ -142,10 +143,32 @@ class multi_stream final : private detail::gate_keeper {
   }
   /// As resolve(), on the slot of this lane, which `id` maps to.
   guard resolve(detail::lane_id lane, stream_id id, op_label* label, std::span<const binding> bindings) {
+    return resolve(pool_.lane(lane), id, label, bindings);
+  }
+  /// The slot of an id, if an op was given to it; null also for ids that are not their own slot's number.
+  [[nodiscard]] detail::slot<B>* find_used(stream_id id) const noexcept { return pool_.find_plain(id); }
+  /// As resolve(), on that slot.
+  guard resolve(detail::slot<B>& on, stream_id id, op_label* label, std::span<const binding> bindings) {
     if (is_special_.load(std::memory_order_relaxed) || detail::innermost_open_op != nullptr) [[unlikely]]
       return open_slowly(id, label, bindings);
-    return open_on(pool_.lane(lane), id, label, bindings);
+    return open_on(on, id, label, bindings);
   }
+  // Of an op that is one of a routine, so that the layer above knows it again. By the routine's thread.
+  /// Whether the calling thread follows a routine of this engine.
+  [[nodiscard]] bool is_following() const noexcept {
+    return follows &&
+           (detail::here.number == number_ ||
+            (detail::here.others != 0 && !detail::here.is_inside && detail::turn_to_followed(number_)));
+  }
+  /// What was noted with the op that is expected next; null if nothing was.
+  [[nodiscard]] detail::attachment* note_of_next() const noexcept;
+  /// The slot of that op.
+  [[nodiscard]] detail::slot<B>& slot_of_next() const noexcept;
+  /// Gives the op that is expected next; it is open then, without a guard. Null: it was not given.
+  [[nodiscard]] detail::slot<B>* follow_next();
+  /// Whether the op that is open on the slot is one of a routine.
+  [[nodiscard]] static bool is_followed(const detail::slot<B>& s) noexcept { return s.followed != nullptr; }
+  void note_open(const detail::slot<B>& s, std::unique_ptr<detail::attachment> note) noexcept;
   /// The op stays open without its guard, until commit_kept().
   [[nodiscard]] static detail::slot<B>& keep_open(guard& op) noexcept {
     op.engine_ = nullptr;
@@ -222,22 +245,61 @@ class multi_stream final : private detail::gate_keeper {
   struct tally {
     std::uint64_t same = 0;
     std::uint64_t known = 0;
+    std::uint64_t complete = 0;
   };
   static void note(slot_type& s, const tally& seen) noexcept {
     if (seen.same != 0) s.elided_same_stream += seen.same;
     if (seen.known != 0) s.elided_known += seen.known;
+    if (seen.complete != 0) s.elided_complete += seen.complete;
   }
 
+  /// What the slot's next op runs after, where histories keep it.
+  [[nodiscard]] static detail::stamp* stamp_of(const slot_type& s) noexcept {
+    return points ? s.now : nullptr;
+  }
   guard open(stream_id id, op_label* label, std::span<const binding> bindings);
   [[gnu::noinline]] guard open_slowly(stream_id id, op_label* label, std::span<const binding> bindings);
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
+
+  // Routines: see routine.hpp.
+  static constexpr bool follows = sync && !points && !detail::aligner<B, sync>::asks;
+  class routine;
+  [[nodiscard]] static std::uint64_t new_number() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only unique
+  }
+  [[gnu::noinline]] void begin_routine();
+  bool follow(slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool follow_expected(routine& r, slot_type& s);
+  [[gnu::noinline]] void leave_followed(routine& r) noexcept;
+  void commit_followed(slot_type& s) noexcept;
+  void observe(const slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
+  /// What was done in routines is entered.
+  void end_routines() const noexcept {
+    if (follows && following_.load(std::memory_order_relaxed) != 0) detail::end_routines_of(this);
+  }
   [[gnu::noinline]] void prepare(slot_type& s, stream_id id);
-  [[gnu::always_inline]] inline bool give_own(slot_type& s, op_label* label,
-                                              std::span<const binding> bindings) noexcept;
+  [[gnu::always_inline]] inline bool give_trying(slot_type& s, op_label* label,
+                                                 std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool give_own(slot_type& s, std::span<const binding> bindings) noexcept;
+  [[gnu::always_inline]] inline bool try_locks(slot_type& s, std::span<const binding> bindings);
+  [[gnu::always_inline]] inline bool plan_for(slot_type& s, const binding& b, std::uint32_t index,
+                                              tally& seen);
+  [[gnu::always_inline]] inline void give_locked(slot_type& s, op_label* label,
+                                                 std::span<const binding> bindings);
+  [[gnu::noinline]] void back_off(slot_type& s, std::uint32_t taken) noexcept;
+  [[gnu::always_inline]] inline void enter_writer(slot_type& s, detail::resource_state& r,
+                                                  op_label* label) noexcept;
   [[gnu::noinline]] void give(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
+  /// What one way has done of an op that another one goes on with.
+  struct progress {
+    std::uint32_t taken = 0;  // so many of the listed uses
+    tally seen{};
+  };
   [[gnu::always_inline]] inline bool give_plainly(slot_type& s, op_label* label,
-                                                  std::span<const binding> bindings);
-  [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings);
+                                                  std::span<const binding> bindings, progress& so_far);
+  [[gnu::noinline]] void give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings,
+                                        progress& so_far);
   [[gnu::noinline]] bool give_back(slot_type& s, std::span<const binding> bindings, std::uint32_t taken,
                                    std::uint32_t entered) noexcept;
   [[gnu::noinline]] void align(slot_type& s, std::span<const binding> bindings);
@@ -254,14 +316,15 @@ class multi_stream final : private detail::gate_keeper {
   void commit(slot_type& s) noexcept;
   const alignment& waits_of(slot_type& s) const {
     if (s.has_waits && s.aligned.empty()) aligner_.describe(s.needs, s.plan, s.aligned);
+    if (s.followed != nullptr && !s.has_waits) describe_followed(s);
     return s.aligned;
   }
+  void describe_followed(slot_type& s) const;
   void commit_point(slot_type& s) noexcept;
   struct replay_locks;
   void learn_from(slot_type& s, const binding& b, op_label* label) noexcept;
   bool enter_last(const detail::replay_plan& plan, std::uint64_t times, std::span<const std::uint64_t> before,
                   bool are_changed);
-  void list_for_log(slot_type& s, std::span<const binding> resources);
   void join_parts(const detail::replay_plan& plan, std::span<const std::uint64_t> before);
   void commit_replay(const detail::replay_plan& plan, std::uint64_t times,
                      std::span<const std::uint64_t> before, bool is_entered) noexcept;
@@ -299,6 +362,8 @@ class multi_stream final : private detail::gate_keeper {
   stream_pool<slot_type> pool_;
   const mark_policy marks_;
   const bool deterministic_;
+  const std::uint64_t number_ = new_number();
+  std::atomic<std::uint32_t> following_{0};  // routines; orders nothing
   detail::aligner<B, sync> aligner_;
   detail::op_locks<B, sync> locks_;
   std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set

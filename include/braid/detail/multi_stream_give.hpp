@@ -41,65 +41,228 @@ auto multi_stream<B, T>::open_slowly(stream_id id, op_label* label, std::span<co
 template <event_stream_backend B, class T>
 auto multi_stream<B, T>::open_on(slot_type& s, stream_id id, op_label* label,
                                  std::span<const binding> bindings) -> guard {
+  if constexpr (follows) {
+    if (detail::here.is_ready) [[unlikely]]
+      begin_routine();
+    if (is_following() && follow(s, id, label, bindings)) return guard(this, &s);
+  }
   if constexpr (sync) s.lock.lock();
   s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // written under the slot's lock only
-  if (s.other_ops != 0 || s.last_id != id || s.mark_wanted || !give_own(s, label, bindings)) [[unlikely]]
-    give(s, id, label, bindings);
+  try {
+    if (s.other_ops != 0 || s.last_id != id || !give_trying(s, label, bindings)) [[unlikely]]
+      give(s, id, label, bindings);
+  } catch (...) {
+    s.cursor = s.committed.load(std::memory_order_relaxed);
+    s.use_count = 0;
+    if constexpr (sync) s.lock.unlock();
+    throw;
+  }
+  if constexpr (follows) observe(s, id, label, bindings);
   s.outer = detail::innermost_open_op;
   detail::innermost_open_op = &s;
   return guard(this, &s);
 }
 
-// The shortest way, for resources that this stream wrote and nobody else has used since, and that nobody
-// holds: there is nothing to wait for, nothing to learn and no order of locks to keep. False: nothing is held
-// or entered.
+// An op was given in the usual way.
 template <event_stream_backend B, class T>
-bool multi_stream<B, T>::give_own(slot_type& s, op_label* label, std::span<const binding> bindings) noexcept {
+void multi_stream<B, T>::observe(const slot_type& s, stream_id id, const op_label* label,
+                                 std::span<const binding> bindings) {
+  auto* const finder = detail::here.finder != nullptr ? detail::here.finder : detail::make_finder();
+  if (finder == nullptr) return;
+  finder->note(number_, {const_cast<slot_type*>(&s), id, label, s.cursor, 0, 0}, bindings);
+  detail::here.is_ready = finder->is_ready();
+}
+
+// The shortest way, for plain bindings of resources that nobody holds: it tries their locks, so that there is
+// no order of locks to keep. False: nothing is held or entered.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_trying(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  // Without locks one resource that is bound twice would not be found.
+  if (bindings.size() > (sync ? s.use_capacity : 1)) [[unlikely]]
+    return false;
+  if constexpr (points) {
+    return !s.mark_wanted && give_own(s, bindings);
+  } else {
+    if (s.mark_wanted) {
+      aligner_.record_early(s);
+      s.mark_wanted = false;
+    }
+    if (s.has_waits) [[unlikely]]
+      s.forget_waits();
+    if (!try_locks(s, bindings)) return false;
+    give_locked(s, label, bindings);
+    return true;
+  }
+}
+
+// Where points are waited for: resources that this stream wrote and nobody else has used since. There is
+// nothing to wait for and nothing to learn.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::give_own(slot_type& s, std::span<const binding> bindings) noexcept {
   constexpr std::size_t few = 4;
   const std::size_t count = bindings.size();
-  // Without locks one resource that is bound twice would not be found.
-  if (count > (sync ? few : 1) || (!points && marks_ == mark_policy::eager)) [[unlikely]]
+  if (count > few) [[unlikely]]
     return false;
   auto* const uses = s.use_list.get();
   const detail::lane_id own = s.lane;
   std::uint32_t i = 0;
   for (; i < count; ++i) {
     const binding& b = bindings[i];
-    if (!locks_.try_lock_own(own, b)) [[unlikely]]
+    if (!locks_.try_lock_plain(b)) [[unlikely]]
       break;
-    detail::resource_state* const r = b.state;
-    uses[i] = {r, i, b.kind != access::read};
-    if constexpr (!points) {
-      if (!r->is_quiet()) [[unlikely]] {
-        if constexpr (sync) r->lock.unlock();
-        break;
-      }
-    }
+    uses[i] = {b.state, i, b.kind != access::read};
+    if (b.state->past.is_of(own)) [[likely]]
+      continue;
+    if constexpr (sync) b.state->lock.unlock();
+    break;
   }
-  if (i < count || (!points && label != nullptr && label->is_likely_shared())) [[unlikely]] {
-    if constexpr (sync) {
-      while (i-- > 0) uses[i].state->lock.unlock();
-    }
-    s.other_ops = 7;  // with this one
+  if (i < count) [[unlikely]] {
+    back_off(s, i);
     return false;
   }
   if (s.has_waits) [[unlikely]]
     s.forget_waits();
   s.use_count = static_cast<std::uint32_t>(count);
   s.elided_same_stream += count;
-  const std::uint64_t cursor = s.cursor;
-  detail::stamp* const by = points ? s.now : s.name;
   for (i = 0; i < count; ++i) {
     detail::resource_state& r = *uses[i].state;
     if (uses[i].exclusive) {
-      r.past.write_own(cursor, by, own);
-      if constexpr (!points) r.writer = label;
+      r.past.write_own(s.cursor, s.now, own);
     } else {
-      r.past.read_own(cursor, by, own);
+      r.past.read_own(s.cursor, s.now, own);
       if constexpr (sync) r.lock.unlock();
     }
   }
   return true;
+}
+
+// Gives back the first locks of an op that could not have them all, and lets the next ones wait for theirs.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::back_off(slot_type& s, std::uint32_t taken) noexcept {
+  if constexpr (sync) {
+    while (taken-- > 0) s.use_list[taken].state->lock.unlock();
+  }
+  s.other_ops = 7;  // with this one
+}
+
+// Holds all resources and plans what the stream has to wait for. False, holding none: one of them is not
+// free, or its history is not simple.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::try_locks(slot_type& s, std::span<const binding> bindings) {
+  const auto count = static_cast<std::uint32_t>(bindings.size());
+  auto* const uses = s.use_list.get();
+  tally seen;
+  std::uint32_t held = 0;
+  bool has_all = true;
+  const auto leave = [&]() noexcept {
+    s.needs.clear();
+    s.plan.clear();
+    back_off(s, held);
+  };
+  try {
+    while (held < count && has_all) {
+      const binding& b = bindings[held];
+      has_all = locks_.try_lock_plain(b);
+      if (!has_all) [[unlikely]]
+        break;
+      uses[held] = {b.state, held, b.kind != access::read};
+      ++held;
+      if (b.state->past.is_of(s.lane)) {
+        ++seen.same;
+      } else {
+        has_all = plan_for(s, b, held - 1, seen);
+      }
+    }
+  } catch (...) {
+    leave();
+    throw;
+  }
+  if (!has_all) [[unlikely]] {
+    leave();
+    return false;
+  }
+  note(s, seen);
+  s.use_count = count;
+  return true;
+}
+
+// What the binding needs and the slot does not know goes into the plan. False: it needs what is still being
+// handed over, or an access that is not braid's, or more than one set of points.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::plan_for(slot_type& s, const binding& b, std::uint32_t index, tally& seen) {
+  detail::resource_state& r = *b.state;
+  const auto before = r.past.before_whole(b.kind);
+  if (before.points == nullptr) [[unlikely]]
+    return false;
+  for (const detail::point& p : *before.points) {
+    if (p.lane == s.lane) {
+      ++seen.same;
+      continue;
+    }
+    if (s.known.covers(p.lane, p.cursor)) {
+      r.note_crossed();
+      ++seen.known;
+      continue;
+    }
+    if (detail::is_foreign(p.lane)) [[unlikely]]
+      return false;
+    slot_type& origin = pool_.lane(p.lane);
+    // acquire: pairs with the release in commit(); what the reader's thread did before is seen
+    if (before.are_readers && origin.committed.load(std::memory_order_acquire) < p.cursor) [[unlikely]]
+      return false;
+    if (!deterministic_ && origin.is_complete(p.cursor)) {
+      ++seen.complete;  // what is over in time wants no mark
+      continue;
+    }
+    r.note_crossed();
+    s.needs.push_back({p.cursor, p.lane, index, &r, p.by, before.why, false});
+    aligner_.add_to(s.plan, s.needs.back());
+  }
+  return true;
+}
+
+// The op holds its resources: its readers are entered and unlocked, its stream waits, its writers are
+// entered.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::give_locked(slot_type& s, op_label* label, std::span<const binding> bindings) {
+  const std::uint32_t count = s.use_count;
+  auto* const uses = s.use_list.get();
+  bool wants_mark = marks_ == mark_policy::eager && count != 0;
+  std::uint32_t entered = 0;
+  try {
+    for (; entered < count; ++entered) {
+      if (uses[entered].exclusive) continue;
+      detail::resource_state& r = *uses[entered].state;
+      r.past.read_all(s.cursor, nullptr, s.lane);
+      wants_mark = wants_mark || (r.score != 0 && marks_ == mark_policy::learned);
+      if constexpr (sync) r.lock.unlock();
+    }
+    if (!s.plan.empty()) {
+      s.has_waits = true;
+      aligner_.align_planned(s);
+      s.leave_before();
+    }
+  } catch (...) {
+    if (!give_back(s, bindings, count, entered)) commit_without_work(s);
+    throw;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (uses[i].exclusive) enter_writer(s, *uses[i].state, label);
+  }
+  if (wants_mark) s.mark_wanted = true;
+}
+
+// The op writes all of a resource whose history is in one piece.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::enter_writer(slot_type& s, detail::resource_state& r, op_label* label) noexcept {
+  r.past.write_all(s.cursor, stamp_of(s), s.lane);
+  if constexpr (!points) {
+    if (r.is_quiet() && (label == nullptr || !label->is_likely_shared())) [[likely]] {
+      r.writer = label;
+    } else {
+      note_output(s, r, label);
+    }
+  }
 }
 
 template <event_stream_backend B, class T>
@@ -122,31 +285,27 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::give(slot_type& s, stream_id id, op_label* label,
                               std::span<const binding> bindings) {
   if (s.other_ops != 0) --s.other_ops;
-  try {
-    if (s.last_id != id || s.mark_wanted) [[unlikely]]
-      prepare(s, id);
-    if (s.has_waits) [[unlikely]]
-      s.forget_waits();
-    if (!locks_.list_plainly(s, bindings) || !give_plainly(s, label, bindings)) [[unlikely]]
-      give_at_length(s, label, bindings);
-  } catch (...) {
-    s.cursor = s.committed.load(std::memory_order_relaxed);
-    s.use_count = 0;
-    if constexpr (sync) s.lock.unlock();
-    throw;
-  }
+  if (s.last_id != id || s.mark_wanted) [[unlikely]]
+    prepare(s, id);
+  if (s.has_waits) [[unlikely]]
+    s.forget_waits();
+  progress so_far;
+  if (!locks_.list_plainly(s, bindings) || !give_plainly(s, label, bindings, so_far)) [[unlikely]]
+    give_at_length(s, label, bindings, so_far);
 }
 
 // The short way, for bindings that are all plain, each of another resource, and listed. False if a resource
-// has a next owner, or a history in pieces: then nothing is held or entered, and the op is still to be given.
+// has a next owner, or a history in pieces: then the others before it are held, or entered, and the long way
+// goes on from there. (To take readers back would leave an op in their place that did not read.)
 template <event_stream_backend B, class T>
-bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<const binding> bindings) {
+bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<const binding> bindings,
+                                      progress& so_far) {
   const auto count = static_cast<std::uint32_t>(bindings.size());
   const detail::lane_id own = s.lane;
   const std::uint64_t cursor = s.cursor;
   const detail::clock& clock = s.known;
   auto* const uses = s.use_list.get();
-  tally seen;
+  tally& seen = so_far.seen;
   std::uint32_t writes = 0;
   std::uint32_t i = 0;
   bool wants_mark = false;
@@ -168,7 +327,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
         if (!locks_.lock_plain_to_read(r)) [[unlikely]]
           break;
         if (!r.past.is_free_to_read(is_known)) collect(s, b, at, seen);
-        r.past.read_all(cursor, points ? s.now : s.name, own);
+        r.past.read_all(cursor, stamp_of(s), own);
         if constexpr (!points) wants_mark = wants_mark || r.score != 0;
         if constexpr (sync) r.lock.unlock();
       } else {
@@ -178,11 +337,12 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
         ++writes;
       }
     }
-    s.use_count = i;
     if (i < count) [[unlikely]] {
-      (void)give_back(s, bindings, i, i);
+      so_far.taken = i;
+      s.mark_wanted = s.mark_wanted || (wants_mark && marks_ == mark_policy::learned);
       return false;
     }
+    s.use_count = count;
     note(s, seen);
     if (!s.needs.empty()) [[unlikely]]
       align(s, bindings);
@@ -192,16 +352,7 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
   }
   if (writes != 0) {
     for (i = 0; i < count; ++i) {
-      if (!uses[i].exclusive) continue;
-      detail::resource_state& r = *uses[i].state;
-      r.past.write_all(cursor, points ? s.now : s.name, own);
-      if constexpr (!points) {
-        if (r.is_quiet() && (label == nullptr || !label->is_likely_shared())) [[likely]] {
-          r.writer = label;
-        } else {
-          note_output(s, r, label);
-        }
-      }
+      if (uses[i].exclusive) enter_writer(s, *uses[i].state, label);
     }
   }
   if constexpr (!points) {
@@ -213,14 +364,16 @@ bool multi_stream<B, T>::give_plainly(slot_type& s, op_label* label, std::span<c
 
 // The long way: any binding.
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings) {
+void multi_stream<B, T>::give_at_length(slot_type& s, op_label* label, std::span<const binding> bindings,
+                                        progress& so_far) {
   const std::uint32_t count = static_cast<std::uint32_t>(bindings.size());
-  std::uint32_t locked_uses = 0;  // taken at least for a moment
-  std::uint32_t entered = 0;      // those that the op only reads are in their histories, and unlocked
-  tally seen;
+  std::uint32_t locked_uses = so_far.taken;  // at least for a moment
+  std::uint32_t entered = so_far.taken;  // those that the op only reads are in their histories, and unlocked
+  tally& seen = so_far.seen;
   try {
-    locks_.list(s, bindings);
-    for (std::uint32_t i = 0; i < count; ++i) {
+    if (so_far.taken == 0) locks_.list(s, bindings);
+    s.use_count = count;
+    for (std::uint32_t i = so_far.taken; i < count; ++i) {
       const auto& use = s.use_list[i];
       const binding& b = bindings[use.binding];
       locks_.lock(s, i);
@@ -306,14 +459,14 @@ void multi_stream<B, T>::add_unless_complete(slot_type& s, const detail::point& 
   }
   if constexpr (!points) b.state->note_crossed();
   const bool holds = points && b.kind == access::read;  // the stamps of events' points are never counted
-  s.needs.push_back({p.cursor, p.lane, index, b.state->id, p.by, why, holds});
-  if (holds) p.by->retain();
+  s.needs.push_back({p.cursor, p.lane, index, b.state, p.by, why, holds});
+  if (holds) p.retain();
 }
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::enter(slot_type& s, const binding& b, op_label* label) {
   detail::resource_state& r = *b.state;
-  if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, points ? s.now : s.name, s.lane)) [[unlikely]] {
+  if (r.past.apply(b.kind, b.tag, b.range, b.whole, s.cursor, stamp_of(s), s.lane)) [[unlikely]] {
     ++s.coarsened;
   }
   learn_from(s, b, label);
@@ -393,6 +546,9 @@ void multi_stream<B, T>::unlock_writes(slot_type& s) noexcept {
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::commit(slot_type& s) noexcept {
+  if constexpr (follows) {
+    if (s.followed != nullptr) return commit_followed(s);
+  }
   commit_point(s);
   // release: whoever sees the cursor sees the body handed over; pairs with every acquire of `committed`
   s.committed.store(s.cursor, std::memory_order_release);

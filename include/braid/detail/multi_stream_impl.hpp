@@ -35,6 +35,7 @@ multi_stream<B, T>::~multi_stream() {
     log_error("an engine was destroyed while its thread holds one of its guards");
     std::terminate();
   }
+  end_routines();
   // What others do with this engine's resources, and told it, comes first.
   try {
     aligner_.wait_for_foreign();
@@ -203,6 +204,7 @@ void multi_stream<B, T>::retire(detail::retired object, const detail::point& aft
 template <event_stream_backend B, class T>
 alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bindings) const {
   expect_outside_guards("analyse()");
+  end_routines();
   const slot_type* s = pool_.find(id);
   detail::stamp* known = nullptr;
   if (s != nullptr) {
@@ -233,18 +235,21 @@ alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bin
       if (s != nullptr && (p.lane == s->lane || known->covers(p.lane, p.cursor))) return;
       const bool may_be_complete = !deterministic_ && !detail::is_foreign(p.lane);
       if (may_be_complete && pool_.lane(p.lane).is_complete(p.cursor)) return;
-      p.by->retain();
-      needs.push_back({p.cursor, p.lane, i, b.state->id, p.by, why, true});
+      p.retain();
+      needs.push_back({p.cursor, p.lane, i, b.state, p.by, why, true});
     });
   }
   const std::vector<detail::need> kept = needs;
   alignment result = aligner_.preview(std::move(needs));
-  for (const detail::need& n : kept) n.by->release();
+  for (const detail::need& n : kept) {
+    if (n.by != nullptr) n.by->release();
+  }
   return result;
 }
 
 template <event_stream_backend B, class T>
 std::uint64_t multi_stream<B, T>::last_synced(stream_id stream, stream_id origin) const {
+  end_routines();
   slot_type* s = pool_.find(stream);
   const slot_type* o = pool_.find(origin);
   if (s == nullptr || o == nullptr) return 0;
@@ -255,6 +260,7 @@ std::uint64_t multi_stream<B, T>::last_synced(stream_id stream, stream_id origin
 template <event_stream_backend B, class T>
 template <class F>
 void multi_stream<B, T>::each_synced(stream_id stream, F fn) const {
+  end_routines();
   slot_type* s = pool_.find(stream);
   if (s == nullptr) return;
   const locked lock(s->list_lock);
@@ -415,6 +421,8 @@ void multi_stream<B, T>::note_inside_guard(const binding& b, typename B::event e
   detail::stamp* by = aligner_.add_foreign(foreign_stamps_, std::move(event));
   const auto give_back = [](detail::stamp* held) { held->release(); };
   const std::unique_ptr<detail::stamp, decltype(give_back)> held(by, give_back);
+  // A routine that only reads the resource does not hold it, and would not come after.
+  if (b.state->routines.load(std::memory_order_relaxed) != 0) detail::end_routines_of(*b.state);
   const locked lock(b.state->lock);
   if (b.state->handed_on) detail::throw_handed_on(*b.state);
   b.state->past.add(b.kind, b.range.offset, b.range.end(), 1, by, by->lane());
@@ -511,6 +519,7 @@ shutdown_report multi_stream<B, T>::shutdown(std::chrono::milliseconds timeout) 
       closed_.exchange(true,
                        std::memory_order_acq_rel);  // pairs with the loads in open_slowly() and retire()
       is_special_.store(true, std::memory_order_relaxed);
+      end_routines();
       return {};
     }
     if (failed || std::chrono::steady_clock::now() >= deadline) break;
@@ -531,6 +540,7 @@ shutdown_report multi_stream<B, T>::shutdown(std::chrono::milliseconds timeout) 
 
 template <event_stream_backend B, class T>
 stream_stats multi_stream<B, T>::stats() const {
+  end_routines();
   stream_stats sum;
   for (std::uint32_t lane = 0; lane < pool_.used(); ++lane) {
     const slot_type& s = pool_.lane(static_cast<detail::lane_id>(lane));
@@ -547,6 +557,7 @@ stream_stats multi_stream<B, T>::stats() const {
     sum.excess_orderings += s.excess;
     sum.waits_forgotten += s.forgotten;
     sum.histories_coarsened += s.coarsened;
+    sum.followed += s.followed_ops;
     sum.retired += s.retired_objects;
     sum.errors += s.errors;
   }

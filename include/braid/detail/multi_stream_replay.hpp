@@ -37,8 +37,6 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
         if (s.last_id != plan.parts[i].id || s.mark_wanted) prepare(s, plan.parts[i].id);
         s.forget_waits();
         s.use_count = 0;
-        if (log_->is_enabled(log_area::streaming)) [[unlikely]]
-          list_for_log(s, plan.resources);
       }
       if (plan.is_one_command) join_parts(plan, before);
       for (std::uint32_t i = 0; i < plan.first.size(); ++i) {
@@ -153,7 +151,7 @@ bool multi_stream<B, T>::enter_last(const detail::replay_plan& plan, std::uint64
       const std::uint64_t cursor = before[use.at.part] + (times - 1) * plan.parts[use.at.part].ops +
                                    static_cast<std::uint64_t>(use.at.index);
       const binding& b = use.bound;
-      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, cursor, points ? s.now : s.name, s.lane)) {
+      if (b.state->past.apply(b.kind, b.tag, b.range, b.whole, cursor, stamp_of(s), s.lane)) {
         ++s.coarsened;
       }
       learn_from(s, b, nullptr);
@@ -200,14 +198,6 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
       log_error(e.what());
     }
   }
-}
-
-// What a log names the resources by. None of them is entered yet.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::list_for_log(slot_type& s, std::span<const binding> resources) {
-  auto* const uses = s.room_for_uses(resources.size());
-  for (std::uint32_t i = 0; i < resources.size(); ++i) uses[i] = {resources[i].state, i, true};
-  s.use_count = static_cast<std::uint32_t>(resources.size());
 }
 
 // An op that has to wait takes resources that it reads once more, for a moment, while it holds those that it

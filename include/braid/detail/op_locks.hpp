@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "braid/detail/routine.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/detail/stamp_pool.hpp"
 #include "braid/error.hpp"
@@ -80,9 +81,9 @@ class op_locks {
     }
     return true;
   }
-  /// Holds the resource if nobody else does or waits to, and if the last op that wrote it, and those that
-  /// read it since, are of `lane`.
-  [[nodiscard, gnu::always_inline]] bool try_lock_own(lane_id lane, const binding& b) const noexcept {
+  /// Holds the resource if nobody else does or waits to, and if it is simple: bound as a whole, with a
+  /// history in one piece.
+  [[nodiscard, gnu::always_inline]] bool try_lock_plain(const binding& b) const noexcept {
     if (!is_plain(b)) [[unlikely]]
       return false;
     resource_state& r = *b.state;
@@ -90,7 +91,7 @@ class op_locks {
       if (!r.lock.try_lock()) [[unlikely]]
         return false;
     }
-    if (r.past.is_of(lane) && !r.handed_on && r.writers_waiting.load(std::memory_order_relaxed) == 0)
+    if (!r.handed_on && r.past.is_in_one_piece() && r.writers_waiting.load(std::memory_order_relaxed) == 0)
         [[likely]]
       return true;
     if constexpr (Synchronised) r.lock.unlock();
@@ -236,6 +237,8 @@ class op_locks {
     backoff wait;
     do {
       r.lock.unlock();
+      // A routine reads it again and again: relaxed, it entered its reader under the lock.
+      if (r.routines.load(std::memory_order_relaxed) != 0) end_routines_of(r);
       wait.pause();
       r.lock.lock();
     } while (!is_free_of_readers(s, r));

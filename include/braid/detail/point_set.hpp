@@ -7,11 +7,19 @@
 
 namespace braid::detail {
 
-/// One op, as histories remember it: its slot's lane, its cursor there, and what it ran after.
+/// One op, as histories remember it: its slot's lane, its cursor there, and what it ran after, where points
+/// are waited for (null elsewhere: there the marks tell).
 struct point {
   std::uint64_t cursor = 0;
   stamp* by = nullptr;
   lane_id lane{};
+
+  void retain() const noexcept {
+    if (by != nullptr) by->retain();
+  }
+  void release() const noexcept {
+    if (by != nullptr) by->release();
+  }
 };
 
 /// Points of different lanes, in the order of their lanes; of each lane the newest, because a slot runs in
@@ -71,8 +79,8 @@ class point_set {
       replace(*data(), cursor, by, lane);
       return;
     }
-    by->retain_under_lock();
-    put_among_many(cursor, by, lane);
+    if (by != nullptr) by->retain_under_lock();
+    put_among_many({cursor, by, lane});
   }
 
   /// As put(), if that takes no memory; else does nothing and says so.
@@ -89,8 +97,8 @@ class point_set {
 
   /// A point that is known from elsewhere, by anybody.
   void put(const point& p) {
-    p.by->retain();
-    put_among_many(p.cursor, p.by, p.lane);
+    p.retain();
+    put_among_many(p);
   }
 
   [[nodiscard]] point* find(lane_id lane) noexcept;
@@ -111,6 +119,7 @@ class point_set {
  private:
   void release_all(const stamp* current) noexcept {
     for (point *p = data(), *last = p + size_; p != last; ++p) {
+      if (p->by == nullptr) continue;
       p->by == current ? p->by->release_under_lock() : p->by->release();
     }
     size_ = 0;
@@ -121,22 +130,24 @@ class point_set {
   [[gnu::always_inline]] static void replace(point& p, std::uint64_t cursor, stamp* by,
                                              lane_id lane) noexcept {
     p.cursor = cursor;
-    if (p.by == by) return;
-    by->retain_under_lock();
-    std::exchange(p.by, by)->release();
+    if (p.by != by) {
+      if (by != nullptr) by->retain_under_lock();
+      p.release();
+      p.by = by;
+    }
     p.lane = lane;
   }
 
   // Into an empty set, which always has room.
   [[gnu::always_inline]] void put_first(std::uint64_t cursor, stamp* by, lane_id lane) noexcept {
-    by->retain_under_lock();
+    if (by != nullptr) by->retain_under_lock();
     *data() = {cursor, by, lane};
     size_ = 1;
   }
   void assign(const point_set& other);
-  // `by` is held for the set already.
-  void insert(std::uint32_t place, std::uint64_t cursor, stamp* by, lane_id lane);
-  void put_among_many(std::uint64_t cursor, stamp* by, lane_id lane);
+  // Its stamp is held for the set already.
+  void insert(std::uint32_t place, const point& p);
+  void put_among_many(const point& p);
   [[nodiscard]] std::uint32_t lower_bound(lane_id lane) const noexcept;
   void reserve(std::uint32_t capacity);
 

@@ -17,7 +17,7 @@ struct attachment {
 
 /// What a resource handle refers to.
 ///
-/// `lock` guards everything from `owner` to `writer`. A writer holds it from resolve to commit. A reader
+/// `lock` guards everything from `owner` to `past`. A writer holds it from resolve to commit. A reader
 /// holds it only to enter itself among the readers: while its op is not committed (its slot's committed
 /// cursor is below its point) that entry is what keeps writers off, so readers never keep each other
 /// waiting and give nothing back. See detail/op_locks.hpp.
@@ -34,14 +34,15 @@ struct alignas(64) resource_state {
   std::uint8_t crossed : 1 = 0;              // since the last write, a slot met an access of another one here
   std::uint8_t score : 7 = 0;                // above 0: other slots tend to need what is done here
   std::atomic<stamp_arena*> owner{nullptr};  // the engine's; set once, by the first op
-  history past;
   op_label* writer = nullptr;
+  history past;
 
   std::uint64_t size;
   std::uint64_t id;
   std::atomic<std::uint32_t> refs{1};
   std::string name;
   std::atomic<attachment*> attached{nullptr};  // set once, by the layer above
+  std::atomic<std::uint32_t> routines{0};  // that use it; orders nothing: who asks has it from who began them
 
   /// Learns from what became of the last write, and starts the next.
   void note_written(op_label* by) noexcept {

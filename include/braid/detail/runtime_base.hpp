@@ -80,7 +80,8 @@ struct op_info {
 /// that data connects. In 64 bits.
 class op_rank {
  public:
-  op_rank(lane_id lane, std::uint64_t order) noexcept : bits_(order << 16 | index_of(lane)) {}
+  op_rank() noexcept = default;
+  constexpr op_rank(lane_id lane, std::uint64_t order) noexcept : bits_(order << 16 | index_of(lane)) {}
   [[nodiscard]] lane_id lane() const noexcept { return static_cast<lane_id>(bits_ & 0xffff); }
   [[nodiscard]] std::uint64_t order() const noexcept { return bits_ >> 16; }
 

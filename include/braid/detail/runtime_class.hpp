@@ -175,6 +175,15 @@ class graph_replay {};
 struct held_list;
 struct pool_options;
 
+/// The arguments of an op on buffers alone: what the program says of each, and, when the op is given, where
+/// its bytes are.
+struct plain_arguments {
+  binding* bound;  // without their resources at first
+  buffer_core* const* cores;
+  std::byte** data;
+  std::uint32_t count;
+};
+
 }  // namespace detail
 
 template <runtime_backend B>
@@ -489,6 +498,51 @@ class basic_runtime final : private detail::runtime_base {
     std::uint64_t cursor;
     detail::op_rank rank;
   };
+  /// Likewise, for an op on buffers alone, which needs no frame. Written where it is read: it is not copied.
+  struct given_plainly {
+    detail::slot<B>* slot;
+    const void* native;
+    const op_label* label;
+    std::uint64_t cursor;
+    detail::op_rank rank;
+    bool is_watched;  // something may be poisoned
+
+    [[nodiscard]] detail::op_info info() const noexcept {
+      return {&label->name(), rank.order(), detail::op_point(rank.lane(), cursor)};
+    }
+  };
+  template <class>
+  struct is_buffer : std::false_type {};
+  template <class T, access Kind>
+  struct is_buffer<detail::buffer_argument<T, Kind>> : std::true_type {};
+  /// Whether an op can be given plainly, and what is not told by its types allows it.
+  template <class Body, class... Args>
+  static constexpr bool is_plain_op =
+      detail::plainly_enqueueing<B> && (is_buffer<Args>::value && ...) && !requires(std::decay_t<Body>& b) {
+        b.refuse();
+      } && !requires(std::decay_t<Body>& b, detail::failure_ptr why) { b.finish(why); };
+  template <class Body, std::size_t... I, class... Args>
+  submission give_plain(const stream_id* where, std::string_view text, Body&& body, std::index_sequence<I...>,
+                        const Args&... args);
+  /// False: it was not given, and is to be given in the other way.
+  [[nodiscard]] bool begin_plain(const stream_id* where, std::string_view text,
+                                 const detail::plain_arguments& args, given_plainly& given)
+    requires detail::plainly_enqueueing<B>;
+  struct plain_note;
+  [[gnu::always_inline]] inline bool follow_plain(const plain_note& note, const detail::plain_arguments& args,
+                                                  given_plainly& given)
+    requires detail::plainly_enqueueing<B>;
+  /// The stream for an op that names none. False, and none was chosen: it is not to be given plainly.
+  bool place_plain(const detail::plain_arguments& args, stream_id& id);
+  /// Whether the op must not run, because of what it reads. Its outputs are poisoned then.
+  bool refuse_plain(const given_plainly& op, const detail::plain_arguments& args)
+    requires detail::plainly_enqueueing<B>;
+  /// The body threw, or, with null, did not.
+  void note_plain(const given_plainly& op, const detail::plain_arguments& args,
+                  const std::exception_ptr& thrown) noexcept
+    requires detail::plainly_enqueueing<B>;
+  void end_plain(const given_plainly& op) noexcept
+    requires detail::plainly_enqueueing<B>;
   given_now give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
                      const detail::label_ref& label, std::span<const binding> bound, bool is_named)
     requires detail::enqueueing_backend<B>;

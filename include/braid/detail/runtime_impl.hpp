@@ -218,6 +218,211 @@ template <runtime_backend B>
   return given;
 }
 
+/// What a submit says of an op, and what followed from that the last time: noted with an op of a routine.
+/// While the routine is followed none of its buffers can have gone.
+template <runtime_backend B>
+struct basic_runtime<B>::plain_note final : detail::attachment {
+  struct argument {
+    detail::buffer_core* core;
+    byte_range range;
+    std::uint32_t tag;
+    access kind;
+    std::byte* data;
+  };
+
+  plain_note(stream_id on, std::string_view label_text, op_label& of, const detail::plain_arguments& args)
+      : id(on), text(label_text), label(&of) {
+    for (std::uint32_t i = 0; i < args.count; ++i) {
+      const binding& b = args.bound[i];
+      arguments.push_back({args.cores[i], b.range, b.tag, b.kind, args.data[i]});
+    }
+  }
+
+  /// Whether the submit says the same; then it also gets where the bytes are.
+  [[nodiscard, gnu::always_inline]] bool is(stream_id on, std::string_view label_text,
+                                            const detail::plain_arguments& args) const noexcept {
+    if (on != id || label_text.data() != text.data() || label_text.size() != text.size() ||
+        args.count != arguments.size())
+      return false;
+    const argument* mine = arguments.data();
+    for (std::uint32_t i = 0; i < args.count; ++i, ++mine) {
+      const binding& b = args.bound[i];
+      if (args.cores[i] != mine->core || b.range.offset != mine->range.offset ||
+          b.range.size != mine->range.size || b.kind != mine->kind || b.tag != mine->tag)
+        return false;
+      args.data[i] = mine->data;
+    }
+    return detail::is_same_text(label_text, label->name());  // the memory may hold another text by now
+  }
+
+  stream_id id;
+  std::string_view text;  // where it stood
+  op_label* label;
+  std::vector<argument> arguments;
+};
+
+// Whatever is unusual is left to the other way, which also says what is wrong.
+template <runtime_backend B>
+[[gnu::flatten]] bool basic_runtime<B>::begin_plain(const stream_id* where, std::string_view text,
+                                                    const detail::plain_arguments& args, given_plainly& given)
+  requires detail::plainly_enqueueing<B>
+{
+  if (detail::running_body != nullptr || is_traced()) [[unlikely]]
+    return false;
+  if (where != nullptr && engine_->is_following()) {
+    const auto* const note = static_cast<const plain_note*>(engine_->note_of_next());
+    if (note != nullptr && note->is(*where, text, args) && follow_plain(*note, args, given)) [[likely]]
+      return true;
+  }
+  stream_id id;
+  if (where != nullptr) {
+    id = *where;
+  } else if (!place_plain(args, id)) [[unlikely]] {
+    return false;
+  }
+  detail::slot<B>* on = engine_->find_used(id);
+  if (on == nullptr) [[unlikely]] {
+    (void)engine_->lane_of(id);  // makes the stream
+    on = engine_->find_used(id);
+    if (on == nullptr) return false;
+  }
+  const auto* const native = B::plain_native(on->stream);
+  if (native == nullptr) [[unlikely]]
+    return false;
+  engine_->backend().admit(on->stream);
+  std::uint64_t order = detail::last_order;
+  for (std::uint32_t i = 0; i < args.count; ++i) {
+    detail::buffer_core* const core = args.cores[i];
+    if (core == nullptr || !(core->runtime == link_)) [[unlikely]]
+      return false;
+    binding& b = args.bound[i];
+    detail::block* memory = core->memory.load(std::memory_order_acquire);  // pairs with take_memory()
+    if (memory == nullptr) {
+      if (b.kind != access::write) [[unlikely]]
+        return false;
+      memory = take_memory(*core, on->lane);
+    } else if (!core->is_written.load(std::memory_order_acquire) && b.kind != access::write) [[unlikely]] {
+      return false;  // perhaps a part of it is
+    }
+    b.state = memory;
+    b.whole = b.range.size != 0 && b.range.size == core->bytes;
+    args.data[i] = memory->data + b.range.offset;
+    look_at_order_of(*core, order);
+  }
+  const detail::label_ref label = detail::label_ref::of(text);
+  if (label.lasting() == nullptr) [[unlikely]]
+    return false;
+  // What is done for the op before this one from here on cannot be taken back.
+  auto guard = engine_->resolve(*on, id, label.lasting(), {args.bound, args.count});
+  detail::last_order = ++order;
+  const std::uint64_t cursor = guard.cursor();
+  const detail::op_point op(on->lane, cursor);
+  for (std::uint32_t i = 0; i < args.count; ++i)
+    note_access(*args.cores[i], args.bound[i].range, args.bound[i].kind, op);
+  B::note_begin(on->stream, cursor, label.lasting());
+  (void)engine_type::keep_open(guard);
+  if (engine_type::is_followed(*on)) [[unlikely]]
+    engine_->note_open(*on, std::make_unique<plain_note>(id, text, *label.lasting(), args));
+  given.slot = on;
+  given.native = native;
+  given.label = label.lasting();
+  given.cursor = cursor;
+  given.rank = detail::op_rank(on->lane, order);
+  given.is_watched = needs_attention();
+  return true;
+}
+
+// The op that is expected next, of a routine: nothing of it has to be looked at again.
+template <runtime_backend B>
+bool basic_runtime<B>::follow_plain(const plain_note& note, const detail::plain_arguments& args,
+                                    given_plainly& given)
+  requires detail::plainly_enqueueing<B>
+{
+  const auto* const native = B::plain_native(engine_->slot_of_next().stream);
+  if (native == nullptr) [[unlikely]]
+    return false;
+  detail::slot<B>* const on = engine_->follow_next();
+  if (on == nullptr) [[unlikely]]
+    return false;
+  const std::uint64_t order = ++detail::last_order;
+  const detail::op_point op(on->lane, on->cursor);
+  for (std::uint32_t i = 0; i < args.count; ++i) {
+    // relaxed: hints, as in note_access()
+    detail::buffer_core& core = *args.cores[i];
+    args.bound[i].state = core.memory.load(std::memory_order_relaxed);
+    (args.bound[i].kind == access::read ? core.last_read : core.last_write)
+        .store(op.bits, std::memory_order_relaxed);
+    core.last_order.store(order, std::memory_order_relaxed);
+  }
+  B::note_begin(on->stream, on->cursor, note.label);
+  given.slot = on;
+  given.native = native;
+  given.label = note.label;
+  given.cursor = on->cursor;
+  given.rank = detail::op_rank(on->lane, order);
+  given.is_watched = needs_attention();
+  return true;
+}
+
+template <runtime_backend B>
+bool basic_runtime<B>::place_plain(const detail::plain_arguments& args, stream_id& id) {
+  constexpr std::uint32_t few = 16;
+  if (args.count > few) return false;
+  detail::op_point before[2 * few];
+  detail::op_point* end = before;
+  for (std::uint32_t i = 0; i < args.count; ++i) {
+    detail::buffer_core* const core = args.cores[i];
+    if (core == nullptr || !(core->runtime == link_)) return false;
+    if (args.bound[i].kind != access::write && !core->is_written.load(std::memory_order_acquire))
+      return false;
+    add_points_of(*args.cores[i], args.bound[i].kind, end);
+  }
+  id = place({before, end});
+  return true;
+}
+
+namespace detail {
+
+/// What the op touches, in words.
+inline std::vector<touched> touches_of(const plain_arguments& args) {
+  std::vector<touched> all;
+  for (std::uint32_t i = 0; i < args.count; ++i) {
+    const binding& b = args.bound[i];
+    all.push_back(
+        {b.state, args.data[i] - b.range.offset, b.range.offset, b.range.end(), b.kind, b.tag, false});
+  }
+  return all;
+}
+
+}  // namespace detail
+
+template <runtime_backend B>
+bool basic_runtime<B>::refuse_plain(const given_plainly& op, const detail::plain_arguments& args)
+  requires detail::plainly_enqueueing<B>
+{
+  return refuse(op.info(), detail::touches_of(args)) != nullptr;
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::note_plain(const given_plainly& op, const detail::plain_arguments& args,
+                                  const std::exception_ptr& thrown) noexcept
+  requires detail::plainly_enqueueing<B>
+{
+  if (thrown) {
+    fail(op.info(), detail::touches_of(args), thrown);
+  } else {
+    heal(detail::touches_of(args));
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::end_plain(const given_plainly& op) noexcept
+  requires detail::plainly_enqueueing<B>
+{
+  B::note_end(op.slot->stream, op.cursor);
+  engine_->commit_kept(*op.slot);
+}
+
 template <runtime_backend B>
 void basic_runtime<B>::end_now(const given_now& op) noexcept
   requires detail::plainly_enqueueing<B>
@@ -268,6 +473,7 @@ template <runtime_backend B>
 void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
   detail::block* memory = dead.memory.load(std::memory_order_acquire);  // pairs with take_memory()
   if (memory == nullptr) return;
+  if (memory->routines.load(std::memory_order_relaxed) != 0) detail::end_routines_of(*memory);
   memory->is_owned.store(false, std::memory_order_relaxed);  // read by ops that fail, under their mutex
   if (needs_attention()) report_unasked(*memory);
   if (memory->is == detail::block::kind::adopted) release_adopted(dead, *memory);

@@ -37,7 +37,7 @@ struct need {
   std::uint64_t cursor = 0;
   lane_id lane{};
   std::uint32_t binding = 0;
-  std::uint64_t resource = 0;
+  const resource_state* resource = nullptr;  // lives as long as its op is open
   stamp* by = nullptr;
   hazard why{};
   bool holds = false;  // `by`: while the resource is not locked its history may drop the point
@@ -70,6 +70,8 @@ struct planned_wait {
   bool removed = false;
   bool is_news = false;      // no clock knows it
   bool is_recorded = false;  // m, for this
+  bool is_implied = false;   // removed, because another one brings it along
+  bool implies_others = false;
 };
 
 /// A stream with all that the engine knows of it.
@@ -107,7 +109,8 @@ struct slot final : open_op {
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
   bool has_waits = false;      // `needs` and `plan` are of the last op
-  std::uint8_t other_ops = 0;  // so many more ops are not expected to meet this slot's own accesses alone
+  void* followed = nullptr;    // the routine that the open op is one of
+  std::uint8_t other_ops = 0;  // so many more ops do not try the shortest way
   counter elided_same_stream;
   clock known;
 
@@ -121,7 +124,7 @@ struct slot final : open_op {
   std::vector<resource_state*> orphans;
 
   counter waits[hazard_count], elided_known, elided_implied, elided_complete, marks_reused, excess, forgotten,
-      coarsened, retired_objects, errors;
+      coarsened, retired_objects, errors, followed_ops;
 
   // ---- What others may look up: under `list_lock`.
   alignas(64) spin_lock list_lock;

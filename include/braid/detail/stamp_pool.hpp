@@ -88,11 +88,20 @@ class stamp_handle {
   /// Takes over the reference.
   explicit stamp_handle(stamp* held) noexcept : stamp_(held) {}
   stamp_handle(stamp_handle&& other) noexcept : stamp_(std::exchange(other.stamp_, nullptr)) {}
-  stamp_handle& operator=(stamp_handle&&) = delete;
+  stamp_handle& operator=(stamp_handle&& other) noexcept {
+    std::swap(stamp_, other.stamp_);
+    return *this;
+  }
   ~stamp_handle() {
     if (stamp_ != nullptr) stamp_->release();
   }
   const stamp* operator->() const noexcept { return stamp_; }
+  [[nodiscard]] const stamp& get() const noexcept { return *stamp_; }
+  /// One more, for the caller to release.
+  [[nodiscard]] stamp* share() const noexcept {
+    stamp_->retain();
+    return stamp_;
+  }
 
  private:
   stamp* stamp_;

@@ -1,0 +1,726 @@
+#pragma once
+
+// How multi_stream follows a routine (see routine.hpp); part of multi_stream.hpp. Where events are waited
+// for.
+
+#include <algorithm>
+#include <mutex>
+
+#include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/routine.hpp"
+
+namespace braid {
+
+/// One that is followed. What it is made of does not change; where it has got to changes under its lock.
+///
+/// Each op that others wait for has two events, one for every other round: so that what is recorded in a
+/// round is not in the way of an op that still needs the one before.
+template <event_stream_backend B, class T>
+class multi_stream<B, T>::routine final : public detail::routine_base {
+ public:
+  struct part {
+    slot_type* slot;
+    stream_id id;
+    std::uint64_t base;  // its cursor when the routine began
+  };
+  struct wait {
+    std::uint32_t op;
+    std::uint16_t back;
+    bool is_left_out;        // the last time, because the op was known to be over
+    std::uint64_t left_out;  // how often
+  };
+  struct op {
+    slot_type* slot;
+    stream_id id;
+    const op_label* label;
+    std::uint32_t first_binding, bindings;
+    std::uint32_t first_wait, waits;
+    bool is_awaited;
+    detail::mark<B>* marks[2] = {};              // ours, in no list; but for the one of round 0
+    detail::mark<B>* spare = nullptr;            // ours, while that one is the slot's
+    std::unique_ptr<detail::attachment> note{};  // of the layer above
+  };
+
+  explicit routine(multi_stream& of) : engine_(of) {}
+  ~routine() override {
+    for (op& o : ops_) give_back(o);
+  }
+
+  /// Whether what was found can be a routine. Looks at no resource: they may have gone.
+  [[nodiscard]] bool describe_ops(const detail::routine_finder& found);
+
+  [[nodiscard]] bool expects(const slot_type& s, stream_id id, const op_label* label,
+                             std::span<const binding> bindings) const noexcept {
+    const op& o = *next_;
+    if (o.slot != &s || o.id != id || o.label != label || o.bindings != bindings.size()) return false;
+    const binding* mine = bindings_.data() + o.first_binding;
+    for (const binding& b : bindings) {
+      if (b.state != mine->state || b.kind != mine->kind || !b.whole) return false;
+      ++mine;
+    }
+    return true;
+  }
+
+  /// The next op, which is the expected one: its stream waits. Under the lock.
+  void open() {
+    const op& o = *next_;
+    for (wait *w = waits_.data() + o.first_wait, *const end = w + o.waits; w != end; ++w) {
+      const op& origin = ops_[w->op];
+      const detail::mark<B>& m = *origin.marks[(round_ - w->back) & 1];
+      w->is_left_out = origin.slot->is_complete(m.cursor);
+      if (w->is_left_out) [[unlikely]] {
+        ++w->left_out;
+        continue;
+      }
+      engine_.backend_.wait_event(o.slot->stream, *m.event);
+    }
+  }
+  /// It was handed over and committed. Under the lock.
+  void close() {
+    const op& o = *next_;
+    detail::mark<B>* const m = o.marks[round_ & 1];
+    if (++next_ == end_) {
+      next_ = ops_.data();
+      if (++round_ == 2) return_borrowed();
+    }
+    if (m == nullptr) return;
+    m->cursor = 0;  // if the backend throws there is none
+    engine_.aligner_.flush(o.slot->stream, m->event);
+    m->cursor = o.slot->cursor;
+  }
+  /// Under the lock: what was done is entered, and all is let go but for what the op that is open needs.
+  void finish(bool is_open) noexcept;
+  /// Of the op that is open.
+  void describe(alignment& a) const;
+  // By the thread that follows it: nobody else moves on.
+  [[nodiscard]] slot_type& next_slot() const noexcept { return *next_->slot; }
+  [[nodiscard]] std::unique_ptr<detail::attachment>& note() noexcept { return next_->note; }
+
+  bool holds(const detail::spin_lock& lock) const noexcept override {
+    return std::ranges::any_of(parts_, [&](const part& p) { return &p.slot->lock == &lock; }) ||
+           std::ranges::any_of(written_, [&](const detail::resource_state* r) { return &r->lock == &lock; });
+  }
+  bool uses(const detail::resource_state& state) const noexcept override {
+    return std::ranges::find(written_, &state) != written_.end() ||
+           std::ranges::any_of(read_, [&](const standing& r) { return r.state == &state; });
+  }
+  bool is_of(const void* engine) const noexcept override { return &engine_ == engine; }
+  bool begin() override;
+  [[nodiscard]] std::uint64_t rounds() const noexcept { return round_ - 1; }
+  void end() noexcept override {
+    if (detail::here.is_inside && detail::here.followed == this) return finish(true);
+    const std::scoped_lock lock(lock_);
+    if (is_followed_) finish(false);
+  }
+
+  detail::spin_lock lock_;
+  bool is_followed_ = false;  // under the lock
+
+ private:
+  struct standing {
+    detail::resource_state* state;
+    std::uint32_t part;
+    std::uint32_t last;  // op that reads it
+  };
+
+  // Nobody needs what was recorded in round 0 any more.
+  void return_borrowed() noexcept {
+    for (op& o : ops_) {
+      if (o.spare != nullptr) std::exchange(o.marks[0], std::exchange(o.spare, nullptr))->release();
+    }
+  }
+  [[nodiscard]] std::uint32_t at() const noexcept { return static_cast<std::uint32_t>(next_ - ops_.data()); }
+  void give_back(op& o) noexcept {
+    for (detail::mark<B>*& m : o.marks) {
+      if (m == nullptr) continue;
+      const locked lock(o.slot->list_lock);
+      o.slot->marks.give_back(std::exchange(m, nullptr));
+    }
+  }
+  [[nodiscard]] bool hold_all();
+  [[nodiscard]] bool is_as_planned() const;
+  [[nodiscard]] bool add_readers();
+  [[nodiscard]] bool make_marks();
+  void release(std::size_t slots, std::size_t resources) noexcept;
+  [[nodiscard]] bool is_before(const part& of, detail::lane_id lane, std::uint64_t cursor) const {
+    if (of.slot->lane == lane || of.slot->known.covers(lane, cursor)) return true;
+    return !engine_.deterministic_ && !detail::is_foreign(lane) &&
+           engine_.pool_.lane(lane).is_complete(cursor);
+  }
+  // Rounds are counted from 1; round 0 was given as any other ops.
+  [[nodiscard]] std::uint64_t cursor_of(std::uint32_t index, std::uint64_t round) const noexcept {
+    const auto& o = plan_.ops[index];
+    return parts_[o.part].base + round * plan_.lengths[o.part] + o.rank - plan_.lengths[o.part];
+  }
+  void count_rounds(std::uint32_t end_at) noexcept;
+  void enter_rounds(std::uint32_t end_at);
+  void enter(std::uint32_t index, std::uint64_t cursor);
+  void keep_marks(slot_type& s, const std::vector<detail::stamp_handle> (&stamps)[2]);
+  void wait_for_all(const char* why) noexcept;
+  void list_uses(slot_type& s) const noexcept;
+  [[nodiscard]] std::uint64_t last_read(const standing& r, std::uint32_t end_at) const noexcept;
+
+  multi_stream& engine_;
+  detail::routine_plan plan_;
+  std::vector<part> parts_;
+  std::vector<op> ops_;
+  std::vector<binding> bindings_;
+  std::vector<wait> waits_;
+  std::vector<detail::resource_state*> resources_;  // as the plan numbers them
+  std::vector<detail::resource_state*> written_;
+  std::vector<standing> read_;
+  struct known_before {
+    std::uint32_t op;
+    detail::stamp_handle stamp;
+  };
+  std::vector<known_before>
+      before_;                // the routine: what the ops of round 0 knew that the next round waits for
+  std::size_t standing_ = 0;  // so many of them are in their histories
+  op* next_ = nullptr;
+  op* end_ = nullptr;
+  std::uint64_t round_ = 1;
+};
+
+// ---- Beginning.
+
+// If nothing else has happened on its streams and to its resources.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::begin() {
+  if (!hold_all()) return false;
+  try {
+    if (is_as_planned() && add_readers() && make_marks()) {
+      bool is_kept = true;
+      for (const part& p : parts_) is_kept = is_kept && p.slot->lock.keep_for_routine();
+      for (detail::resource_state* r : written_) is_kept = is_kept && r->lock.keep_for_routine();
+      if (is_kept) {
+        for (detail::resource_state* r : resources_) r->routines.fetch_add(1, std::memory_order_relaxed);
+        is_followed_ = true;
+        engine_.following_.fetch_add(1, std::memory_order_relaxed);
+        return true;
+      }
+    }
+  } catch (...) {
+    // No memory, or no event: it is not followed. What the backend throws it will throw again where it
+    // counts.
+  }
+  finish(false);
+  return false;
+}
+
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& found) {
+  constexpr std::size_t most_parts = 32;
+  constexpr std::size_t most_bindings = 1024;
+  std::vector<detail::routine_plan::op> planned;
+  for (const auto& taken : found.ops()) {
+    auto* const s = static_cast<slot_type*>(taken.slot);
+    auto at = std::ranges::find(parts_, s, &part::slot);
+    if (at == parts_.end()) at = parts_.insert(at, {s, taken.id, 0});
+    if (at->id != taken.id) return false;
+    planned.push_back({.part = static_cast<std::uint32_t>(at - parts_.begin()),
+                       .rank = 0,
+                       .uses = {},
+                       .shared = {},
+                       .waits = {}});
+    const auto bound = found.bindings_of(taken);
+    const auto first = static_cast<std::uint32_t>(bindings_.size());
+    for (const binding& b : bound) {
+      auto r = std::ranges::find(resources_, b.state);
+      if (r == resources_.end()) r = resources_.insert(r, b.state);
+      const auto number = static_cast<std::uint32_t>(r - resources_.begin());
+      for (const auto& other : planned.back().uses) {
+        if (other.resource == number) return false;  // bound twice
+      }
+      planned.back().uses.push_back({number, b.kind});
+      bindings_.push_back(b);
+    }
+    ops_.push_back({s, taken.id, taken.label, first, static_cast<std::uint32_t>(bound.size()), 0, 0, false});
+    if (parts_.size() > most_parts || bindings_.size() > most_bindings) return false;
+  }
+  // In the order of the lanes, as waits come.
+  std::vector<std::uint32_t> place(parts_.size());
+  std::vector<part> sorted = parts_;
+  std::ranges::sort(sorted, {}, [](const part& p) { return p.slot->lane; });
+  std::vector<std::uint32_t> ranks(parts_.size());
+  for (auto& o : planned) {
+    o.part = static_cast<std::uint32_t>(std::ranges::find(sorted, parts_[o.part].slot, &part::slot) -
+                                        sorted.begin());
+    o.rank = ++ranks[o.part];
+  }
+  parts_ = std::move(sorted);
+  if (!plan_.analyse(std::move(planned), static_cast<std::uint32_t>(parts_.size()),
+                     static_cast<std::uint32_t>(resources_.size())))
+    return false;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const auto& o = plan_.ops[i];
+    ops_[i].is_awaited = o.is_awaited;
+    ops_[i].first_wait = static_cast<std::uint32_t>(waits_.size());
+    for (const auto& w : o.waits) {
+      if (!w.is_implied) waits_.push_back({w.op, static_cast<std::uint16_t>(w.back), false, 0});
+    }
+    ops_[i].waits = static_cast<std::uint32_t>(waits_.size()) - ops_[i].first_wait;
+    // The last round was all that happened.
+    parts_[o.part].base = found.ops()[i].cursor;
+  }
+  next_ = ops_.data();
+  end_ = next_ + ops_.size();
+  for (std::size_t r = 0; r < resources_.size(); ++r) {
+    if (plan_.resources[r].is_written) {
+      written_.push_back(resources_[r]);
+      continue;
+    }
+    for (const std::uint32_t reader : plan_.resources[r].readers)
+      read_.push_back({resources_[r], plan_.ops[reader].part, reader});
+  }
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (cursor_of(static_cast<std::uint32_t>(i), 0) != found.ops()[i].cursor) return false;
+  }
+  return true;
+}
+
+// Nobody is waited for.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::hold_all() {
+  std::size_t slots = 0;
+  std::size_t resources = 0;
+  while (slots < parts_.size() && parts_[slots].slot->lock.try_lock()) ++slots;
+  if (slots == parts_.size()) {
+    while (resources < written_.size() && written_[resources]->lock.try_lock()) ++resources;
+    if (resources == written_.size()) return true;
+  }
+  release(slots, resources);
+  return false;
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::release(std::size_t slots, std::size_t resources) noexcept {
+  while (resources > 0) written_[--resources]->lock.unlock();
+  while (slots > 0) parts_[--slots].slot->lock.unlock();
+}
+
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::is_as_planned() const {
+  for (const part& p : parts_) {
+    if (p.slot->committed.load(std::memory_order_relaxed) != p.base || p.slot->last_id != p.id) return false;
+  }
+  for (std::size_t a = 0; a < parts_.size(); ++a) {
+    for (std::size_t b = 0; b < parts_.size(); ++b) {
+      const std::int64_t back = plan_.known[a * parts_.size() + b];
+      if (back == detail::routine_plan::never) continue;
+      if (static_cast<std::uint64_t>(back) >= parts_[b].base) continue;  // before its first op
+      if (!is_before(parts_[a], parts_[b].slot->lane, parts_[b].base - static_cast<std::uint64_t>(back)))
+        return false;
+    }
+  }
+  const auto is_op = [&](const detail::point& p, const std::vector<std::uint32_t>& among) {
+    return std::ranges::any_of(
+        among, [&](std::uint32_t i) { return ops_[i].slot->lane == p.lane && cursor_of(i, 0) == p.cursor; });
+  };
+  for (std::size_t i = 0; i < resources_.size(); ++i) {
+    detail::resource_state& r = *resources_[i];
+    const auto& expected = plan_.resources[i];
+    if (expected.is_written) {
+      if (r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
+          !r.past.consists_of([&](const detail::point& p) { return is_op(p, expected.last); },
+                              [&](const detail::point& p) { return is_op(p, expected.readers); },
+                              expected.readers.size()))
+        return false;
+      continue;
+    }
+    const std::unique_lock lock(r.lock, std::try_to_lock);
+    if (!lock || r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
+        !r.past.is_in_one_piece())
+      return false;
+    for (const standing& s : read_) {
+      if (s.state != &r) continue;
+      for (const detail::point& p : *r.past.before_whole(access::read).points) {
+        if (!is_before(parts_[s.part], p.lane, p.cursor)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Nobody is waited for here either: others may hold one of them and wait for what the routine holds.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::add_readers() {
+  for (; standing_ < read_.size(); ++standing_) {
+    const standing& s = read_[standing_];
+    const std::unique_lock lock(s.state->lock, std::try_to_lock);
+    if (!lock) return false;
+    s.state->past.read_all(detail::standing_cursor, nullptr, parts_[s.part].slot->lane);
+  }
+  return true;
+}
+
+// What is waited for in the next round has a mark, as what other streams wait for mostly has, or is the last
+// op of its stream and gets one. Else it cannot be followed: a mark at the tail would reach too far.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::routine::make_marks() {
+  before_.reserve(ops_.size());
+  for (std::uint32_t i = 0; i < ops_.size(); ++i) {
+    op& o = ops_[i];
+    if (!o.is_awaited) continue;
+    const locked lock(o.slot->list_lock);
+    for (detail::mark<B>*& m : o.marks) {
+      m = o.slot->marks.take();
+      m->cursor = 0;
+      m->clock = nullptr;
+    }
+    if (!plan_.ops[i].is_awaited_later) continue;
+    const std::uint64_t cursor = cursor_of(i, 0);
+    if (detail::mark<B>* found = o.slot->marks.covering(cursor);
+        found != nullptr && found->cursor == cursor) {
+      found->retain();
+      o.spare = std::exchange(o.marks[0], found);
+      found->clock->retain();
+      before_.push_back({i, detail::stamp_handle(found->clock)});
+    } else if (cursor == o.slot->committed.load(std::memory_order_relaxed)) {
+      engine_.aligner_.flush(o.slot->stream, o.marks[0]->event);
+      o.marks[0]->cursor = cursor;
+      o.slot->now->retain_under_list_lock();
+      before_.push_back({i, detail::stamp_handle(o.slot->now)});
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// ---- Ending.
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
+  // An op that is open stands in histories as any other one does.
+  const std::uint32_t end_at = at() + (is_open ? 1 : 0);
+  slot_type* const open_slot = is_open ? next_->slot : nullptr;
+  for (std::size_t i = 0; i < standing_; ++i) {
+    const standing& r = read_[i];
+    const locked lock(r.state->lock);
+    r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor, last_read(r, end_at));
+  }
+  if (is_followed_) {
+    for (detail::resource_state* r : resources_) r->routines.fetch_sub(1, std::memory_order_relaxed);
+    if (end_at != 0 || round_ != 1) {
+      count_rounds(end_at);
+      try {
+        enter_rounds(end_at);
+      } catch (const std::exception& e) {
+        wait_for_all(e.what());
+      }
+    }
+    is_followed_ = false;
+    is_over_.store(true, std::memory_order_relaxed);
+    engine_.following_.fetch_sub(1, std::memory_order_relaxed);
+    detail::leave_routine(*this);
+  }
+  return_borrowed();
+  for (op& o : ops_) give_back(o);
+  before_.clear();
+  for (const part& p : parts_) {
+    if (p.slot != open_slot) p.slot->cursor = p.slot->committed.load(std::memory_order_relaxed);
+  }
+  if (!is_open) return release(parts_.size(), written_.size());
+  list_uses(*open_slot);
+  for (detail::resource_state* r : written_) {
+    const auto uses = open_slot->all_uses();
+    if (std::ranges::none_of(uses, [&](const auto& u) { return u.state == r && u.exclusive; }))
+      r->lock.unlock();
+  }
+  for (const part& p : parts_) {
+    if (p.slot != open_slot) p.slot->lock.unlock();
+  }
+  open_slot->followed = nullptr;  // committed as any other op
+  detail::here.is_inside = false;
+  lock_.unlock();
+}
+
+// The open op goes on as one that was given in the usual way.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::list_uses(slot_type& s) const noexcept {
+  const op& o = *next_;
+  for (std::uint32_t i = 0; i < o.bindings; ++i) {
+    const binding& b = bindings_[o.first_binding + i];
+    s.use_list[i] = {b.state, i, b.kind != access::read};
+  }
+  s.use_count = o.bindings;
+}
+
+// The cursor of the last op that a standing reader stands for.
+template <event_stream_backend B, class T>
+std::uint64_t multi_stream<B, T>::routine::last_read(const standing& r, std::uint32_t end_at) const noexcept {
+  for (std::uint32_t i = end_at; i-- > 0;) {
+    const op& o = ops_[i];
+    if (plan_.ops[i].part != r.part) continue;
+    const auto bound = std::span(bindings_).subspan(o.first_binding, o.bindings);
+    if (std::ranges::any_of(bound, [&](const binding& b) { return b.state == r.state; }))
+      return cursor_of(i, round_);
+  }
+  return cursor_of(r.last, round_ - 1);
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::count_rounds(std::uint32_t end_at) noexcept {
+  for (std::uint32_t i = 0; i < ops_.size(); ++i) {
+    const std::uint64_t times = round_ - 1 + (i < end_at ? 1 : 0);
+    const auto& planned = plan_.ops[i];
+    slot_type& s = *ops_[i].slot;
+    s.followed_ops += times;
+    s.elided_same_stream += times * planned.same;
+    s.elided_known += times * planned.known;
+    const wait* made = waits_.data() + ops_[i].first_wait;
+    for (const auto& w : planned.waits) {
+      if (w.is_implied) {
+        s.elided_implied += times;
+        continue;
+      }
+      s.elided_complete += made->left_out;
+      s.waits[static_cast<unsigned>(w.why)] += times - made->left_out;
+      s.marks_reused += times - made->left_out;
+      ++made;
+    }
+    if (planned.is_awaited) s.marks_recorded += times;
+  }
+}
+
+// What the slots know, and what histories say, after many rounds is what they do after the last few: what is
+// learned through another stream is older by two rounds at most, and comes through each stream once.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::enter_rounds(std::uint32_t end_at) {
+  const std::uint64_t few = 2 * parts_.size() + 2;
+  // What the ops that are waited for knew, in every other round.
+  std::vector<detail::stamp_handle> stamps[2];
+  for (auto& each : stamps) {
+    each.reserve(ops_.size());
+    for (const op& o : ops_) {
+      const locked lock(o.slot->list_lock);
+      o.slot->now->retain_under_list_lock();
+      each.emplace_back(o.slot->now);
+    }
+  }
+  for (const auto& [index, known] : before_) stamps[0][index] = detail::stamp_handle(known.share());
+  for (std::uint64_t round = round_ > few ? round_ - few : 1; round <= round_; ++round) {
+    const std::uint32_t count = round == round_ ? end_at : static_cast<std::uint32_t>(ops_.size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      slot_type& s = *ops_[i].slot;
+      for (const wait& w : std::span(waits_).subspan(ops_[i].first_wait, ops_[i].waits)) {
+        slot_type& origin = *ops_[w.op].slot;
+        const std::uint64_t cursor = cursor_of(w.op, round - w.back);
+        s.known.learn(origin.lane, cursor);
+        s.known.learn(stamps[(round - w.back) & 1][w.op].get(), s.lane);
+        const locked lock(origin.list_lock);
+        origin.note_learned(cursor);
+      }
+      if (ops_[i].is_awaited) {
+        const locked lock(s.list_lock);
+        stamps[round & 1][i] = detail::stamp_handle(s.stamps.make(s.known));
+      }
+      if (round + 1 >= round_) enter(i, cursor_of(i, round));
+    }
+  }
+  for (const part& p : parts_) {
+    keep_marks(*p.slot, stamps);
+    (void)engine_.aligner_.publish(*p.slot);
+    p.slot->leave_before();
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::enter(std::uint32_t index, std::uint64_t cursor) {
+  const op& o = ops_[index];
+  for (std::uint32_t i = 0; i < o.bindings; ++i) {
+    const auto& use = plan_.ops[index].uses[i];
+    if (!plan_.resources[use.resource].is_written) continue;  // a standing reader told it
+    detail::history& past = resources_[use.resource]->past;
+    if (use.kind == access::read) {
+      past.read_all(cursor, nullptr, o.slot->lane);
+    } else {
+      past.write_all(cursor, nullptr, o.slot->lane);
+    }
+  }
+}
+
+// What was recorded serves those who come later.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::keep_marks(slot_type& s,
+                                             const std::vector<detail::stamp_handle> (&stamps)[2]) {
+  std::vector<std::pair<detail::mark<B>**, const detail::stamp_handle*>> recorded;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    for (unsigned parity = 0; parity < 2; ++parity) {
+      detail::mark<B>*& m = ops_[i].marks[parity];
+      if (ops_[i].slot == &s && m != nullptr && m->cursor != 0) recorded.emplace_back(&m, &stamps[parity][i]);
+    }
+  }
+  std::ranges::sort(recorded, {}, [](const auto& each) { return (*each.first)->cursor; });
+  const locked lock(s.list_lock);
+  for (const auto& [m, known] : recorded) {
+    if ((*m)->cursor <= s.marked.load(std::memory_order_relaxed)) continue;
+    detail::mark<B>* const kept = std::exchange(*m, nullptr);
+    kept->clock = known->share();
+    s.marks.add(kept);
+    s.marked.store(kept->cursor, std::memory_order_relaxed);  // as in aligner::record()
+  }
+}
+
+// What no history could be told of has to be over before anybody else may look.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::wait_for_all(const char* why) noexcept {
+  engine_.log_error(why);
+  for (const part& p : parts_) {
+    try {
+      engine_.host_wait(*p.slot, p.slot->committed.load(std::memory_order_relaxed));
+    } catch (const std::exception& e) {
+      engine_.log_error(e.what());
+    }
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::describe(alignment& a) const {
+  const auto& planned = plan_.ops[at()];
+  const auto origin_of = [&](const auto& w) { return parts_[plan_.ops[w.op].part].id; };
+  const auto resource_of = [&](const auto& w) {
+    return bindings_[next_->first_binding + w.binding].state->id;
+  };
+  auto shared = planned.shared;
+  std::ranges::stable_sort(shared, {}, [&](const auto& w) { return plan_.ops[w.op].part; });
+  for (const auto& w : shared)
+    a.shared.push_back({origin_of(w), cursor_of(w.op, round_ - w.back), w.binding, resource_of(w), w.why});
+  const wait* made = waits_.data() + next_->first_wait;
+  for (const auto& w : planned.waits) {
+    if (w.is_implied) continue;
+    if (!made->is_left_out) {
+      const std::uint64_t cursor = cursor_of(w.op, round_ - w.back);
+      a.waits.push_back({origin_of(w), cursor, cursor, w.binding, resource_of(w), w.why});
+    }
+    ++made;
+  }
+}
+
+// ---- Of the engine.
+
+// The thread's ops repeat themselves, and the next one is expected to be the first of a round.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::begin_routine() {
+  detail::routine_finder& finder = *detail::here.finder;
+  detail::here.is_ready = false;
+  // Whether what is expected is complete would decide what is followed.
+  const bool may_follow = !deterministic_ && !in_flight_ && marks_ == mark_policy::learned;
+  if (!may_follow || detail::innermost_open_op != nullptr || !finder.is_of(number_))
+    return finder.note_end(0);
+  try {
+    auto made = std::make_shared<routine>(*this);
+    if (!made->describe_ops(finder) || !detail::begin_routine(made, finder.resources()))
+      return finder.note_end(0);
+    detail::keep_followed(number_, std::move(made));
+    finder.forget();
+  } catch (const std::bad_alloc&) {
+    finder.note_end(0);  // it goes on in the usual way
+  }
+}
+
+// False: the op is to be given in the usual way.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::follow(slot_type& s, stream_id id, const op_label* label,
+                                std::span<const binding> bindings) {
+  if (detail::innermost_open_op != nullptr) [[unlikely]]
+    return false;
+  auto& r = static_cast<routine&>(*detail::here.followed);
+  r.lock_.lock();
+  if (!r.is_followed_ || !r.expects(s, id, label, bindings)) [[unlikely]] {
+    leave_followed(r);
+    return false;
+  }
+  return follow_expected(r, s);
+}
+
+// Likewise, for an op that is known to be the expected one. Null: it is to be given in the usual way.
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::follow_next() -> slot_type* {
+  if (detail::innermost_open_op != nullptr) [[unlikely]]
+    return nullptr;
+  auto& r = static_cast<routine&>(*detail::here.followed);
+  r.lock_.lock();
+  if (!r.is_followed_) [[unlikely]] {
+    leave_followed(r);
+    return nullptr;
+  }
+  slot_type& s = r.next_slot();
+  return follow_expected(r, s) ? &s : nullptr;
+}
+
+template <event_stream_backend B, class T>
+detail::attachment* multi_stream<B, T>::note_of_next() const noexcept {
+  return static_cast<routine&>(*detail::here.followed).note().get();
+}
+
+template <event_stream_backend B, class T>
+auto multi_stream<B, T>::slot_of_next() const noexcept -> slot_type& {
+  return static_cast<routine&>(*detail::here.followed).next_slot();
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::note_open(const slot_type& s, std::unique_ptr<detail::attachment> note) noexcept {
+  if constexpr (follows) static_cast<routine*>(s.followed)->note() = std::move(note);
+}
+
+// Under its lock, which is given back with the commit, or if this is false.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
+  if (log_->is_enabled(log_area::streaming)) [[unlikely]] {
+    leave_followed(r);
+    return false;
+  }
+  s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // the slot is the routine's
+  if (s.has_waits) [[unlikely]]
+    s.forget_waits();
+  s.use_count = 0;
+  try {
+    r.open();
+  } catch (...) {
+    leave_followed(r);
+    throw;
+  }
+  s.followed = &r;
+  s.outer = nullptr;
+  detail::innermost_open_op = &s;
+  detail::here.is_inside = true;
+  return true;
+}
+
+// Under its lock, which is given back.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::leave_followed(routine& r) noexcept {
+  const std::uint64_t rounds = r.rounds();
+  if (r.is_followed_) r.finish(false);
+  r.lock_.unlock();
+  detail::forget_followed();
+  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(rounds);
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::commit_followed(slot_type& s) noexcept {
+  auto& r = *static_cast<routine*>(std::exchange(s.followed, nullptr));
+  s.committed.store(s.cursor, std::memory_order_release);  // as in commit()
+  detail::innermost_open_op = nullptr;
+  detail::here.is_inside = false;
+  if (s.has_afterwork) [[unlikely]]
+    finish(s);
+  try {
+    r.close();
+  } catch (const std::exception& e) {
+    log_error(e.what());  // who waits for the op records an event in the usual way
+    return leave_followed(r);
+  }
+  r.lock_.unlock();
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::describe_followed(slot_type& s) const {
+  if constexpr (follows) {
+    static_cast<const routine*>(s.followed)->describe(s.aligned);
+    s.has_waits = true;
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,442 @@
+#include "braid/detail/routine.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace braid::detail {
+
+// ---- Noticing.
+
+namespace {
+
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15U;
+  return hash ^ hash >> 29;
+}
+
+constexpr std::size_t place_count = 1024;
+constexpr std::uint32_t most_unseen = 512;  // ops that were never seen before: then there is a rest
+constexpr std::uint32_t long_rest = 4096;
+constexpr std::uint32_t most_penalty = 1U << 16;
+
+}  // namespace
+
+void routine_finder::forget(std::uint32_t rest) noexcept {
+  rest_ = rest;
+  drop_round();
+  is_ready_ = is_taking_down_ = false;
+  period_ = run_ = unseen_ = 0;
+}
+
+void routine_finder::begin_anew(std::uint64_t number) noexcept {
+  forget();
+  penalty_ = 0;
+  number_ = number;
+}
+
+void routine_finder::drop_round() noexcept {
+  if (ops_.empty()) return;
+  noted_.clear();
+  ops_.clear();
+  bindings_.clear();
+}
+
+void routine_finder::note_end(std::uint64_t rounds) noexcept {
+  constexpr std::uint64_t few = 8;
+  if (rounds >= few) {
+    penalty_ = 0;
+  } else {
+    penalty_ = std::min(most_penalty, std::max(64U, penalty_ * 2));
+  }
+  forget(penalty_);
+}
+
+// An op is told from others together with the one before it: so a round may contain one op several times.
+void routine_finder::look(const op& given, std::span<const binding> bindings) {
+  std::uint64_t hash = mix(reinterpret_cast<std::uintptr_t>(given.slot), given.id.value);
+  hash = mix(hash, reinterpret_cast<std::uintptr_t>(given.label));
+  for (const binding& b : bindings) {
+    if (!b.whole || b.kind == access::accumulate) return forget();
+    hash = mix(hash, reinterpret_cast<std::uintptr_t>(b.state) ^ static_cast<std::uint64_t>(b.kind));
+  }
+  if (keys_.empty()) {
+    keys_.resize(2 * std::size_t{longest});
+    places_.resize(place_count);
+  }
+  const std::uint64_t key = mix(mix(0, hash), before_);
+  before_ = hash;
+  const auto key_at = [&](std::uint64_t at) -> std::uint64_t& { return keys_[at % keys_.size()]; };
+  std::uint64_t& place = places_[key >> 8 & (place_count - 1)];
+  const std::uint64_t last = std::exchange(place, ++at_);
+  key_at(at_) = key;
+  is_ready_ = false;
+  if (period_ == 0 || at_ <= period_ || key_at(at_ - period_) != key) {
+    // Two keys may share a place: then another op of the round tells.
+    is_taking_down_ = false;
+    run_ = 0;
+    const bool is_seen = last != 0 && at_ - last <= longest && key_at(last) == key;
+    period_ = is_seen ? static_cast<std::uint32_t>(at_ - last) : 0;
+    if (!is_seen) {
+      if (++unseen_ >= most_unseen) forget(long_rest);
+      return;
+    }
+  }
+  unseen_ = 0;
+  ++run_;
+  if (is_taking_down_) {
+    noted_.add(bindings);
+    ops_.push_back(given);
+    ops_.back().first = static_cast<std::uint32_t>(bindings_.size());
+    ops_.back().count = static_cast<std::uint32_t>(bindings.size());
+    bindings_.insert(bindings_.end(), bindings.begin(), bindings.end());
+    is_ready_ = ops_.size() == period_;
+    is_taking_down_ = !is_ready_;
+  } else if (run_ >= period_) {
+    is_taking_down_ = true;
+    drop_round();
+  }
+}
+
+// ---- What its ops wait for.
+
+// Rounds are gone through until two of them, one after the other, are the same: what each op waits for, and
+// what is known at the end, counted from the round. All that follow are the same then.
+struct routine_plan::analysis {
+  using cursor = std::int64_t;  // of a part's ops: 1 for the first of round 0; 0 and below: none
+  struct at {
+    std::uint32_t op;
+    std::int64_t round;
+  };
+  struct state {
+    std::vector<at> last;
+    std::vector<at> readers;
+  };
+
+  explicit analysis(routine_plan& p, std::uint32_t part_count)
+      : plan(p), parts(part_count), clock(parts * parts, 0), before(clock), resources(p.resources.size()) {
+    for (auto& each : snaps) each.assign(plan.ops.size() * parts, 0);
+  }
+
+  [[nodiscard]] cursor cursor_of(const at& a) const {
+    const op& o = plan.ops[a.op];
+    return a.round * plan.lengths[o.part] + o.rank;
+  }
+  [[nodiscard]] const cursor* snap_of(const at& a) const {
+    return snaps[static_cast<std::size_t>(a.round % 2)].data() + std::size_t{a.op} * parts;
+  }
+
+  struct need {
+    at on;
+    std::uint32_t binding;
+    hazard why;
+    bool is_implied = false;
+  };
+
+  void add(std::vector<need>& needs, op& o, std::int64_t round, const at& on, std::uint32_t binding,
+           hazard why) {
+    const op& origin = plan.ops[on.op];
+    if (origin.part == o.part) {
+      ++o.same;
+      return;
+    }
+    if (clock[o.part * parts + origin.part] >= cursor_of(on)) {
+      ++o.known;
+      return;
+    }
+    o.shared.push_back({on.op, static_cast<std::uint32_t>(round - on.round), binding, why, false});
+    for (need& n : needs) {
+      if (plan.ops[n.on.op].part != origin.part) continue;
+      if (cursor_of(n.on) < cursor_of(on)) n = {on, binding, why};
+      return;
+    }
+    needs.push_back({on, binding, why});
+  }
+
+  // False: it waits for a round that is too long ago.
+  bool run_op(std::uint32_t index, std::int64_t round, bool& is_same) {
+    op& o = plan.ops[index];
+    std::vector<need> needs;
+    o.same = o.known = 0;
+    o.shared.clear();
+    for (std::uint32_t i = 0; i < o.uses.size(); ++i) {
+      const state& r = resources[o.uses[i].resource];
+      const access kind = o.uses[i].kind;
+      if (kind != access::read && !r.readers.empty()) {
+        for (const at& a : r.readers) add(needs, o, round, a, i, hazard::write_after_read);
+      } else {
+        const hazard why = kind == access::write ? hazard::write_after_write : hazard::read_after_write;
+        for (const at& a : r.last) add(needs, o, round, a, i, why);
+      }
+    }
+    std::ranges::sort(needs, {}, [&](const need& n) { return plan.ops[n.on.op].part; });
+    for (need& n : needs) {
+      n.is_implied = std::ranges::any_of(needs, [&](const need& other) {
+        return &other != &n && !other.is_implied &&
+               snap_of(other.on)[plan.ops[n.on.op].part] >= cursor_of(n.on);
+      });
+    }
+    std::vector<wait> waits;
+    for (const need& n : needs) {
+      if (round - n.on.round > 1) return false;
+      waits.push_back(
+          {n.on.op, static_cast<std::uint32_t>(round - n.on.round), n.binding, n.why, n.is_implied});
+    }
+    is_same = is_same && std::ranges::equal(waits, o.waits, [](const wait& a, const wait& b) {
+                return a.op == b.op && a.back == b.back && a.binding == b.binding && a.why == b.why &&
+                       a.is_implied == b.is_implied;
+              });
+    o.waits = std::move(waits);
+    cursor* const mine = clock.data() + o.part * parts;
+    for (const need& n : needs) {
+      if (n.is_implied) continue;
+      const cursor* taught = snap_of(n.on);
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        if (p != o.part) mine[p] = std::max(mine[p], taught[p]);
+      }
+      const std::uint32_t origin = plan.ops[n.on.op].part;
+      mine[origin] = std::max(mine[origin], cursor_of(n.on));
+    }
+    cursor* const snap = snaps[static_cast<std::size_t>(round % 2)].data() + std::size_t{index} * parts;
+    for (std::uint32_t p = 0; p < parts; ++p) {
+      // Whether it was the same in the round before, counted from there.
+      const cursor old = snaps[static_cast<std::size_t>((round + 1) % 2)][std::size_t{index} * parts + p];
+      is_same = is_same && mine[p] == (old == 0 ? 0 : old + plan.lengths[p]);
+      snap[p] = mine[p];
+    }
+    for (const use& u : o.uses) enter(resources[u.resource], u.kind, {index, round});
+    return true;
+  }
+
+  void enter(state& r, access kind, const at& now) const {
+    if (kind != access::read) {
+      r.last = {now};
+      r.readers.clear();
+      return;
+    }
+    const auto mine = [&](const at& a) { return plan.ops[a.op].part == plan.ops[now.op].part; };
+    std::erase_if(r.readers, mine);
+    r.readers.push_back(now);
+  }
+
+  bool run() {
+    const std::int64_t most = 4 + static_cast<std::int64_t>(parts);
+    for (std::int64_t round = 0; round < most; ++round) {
+      bool is_same = round > 0;
+      for (std::uint32_t i = 0; i < plan.ops.size(); ++i) {
+        if (!run_op(i, round, is_same)) return false;
+      }
+      for (std::size_t i = 0; i < clock.size(); ++i) {
+        const cursor shifted = before[i] == 0 ? 0 : before[i] + plan.lengths[i % parts];
+        is_same = is_same && clock[i] == shifted;
+      }
+      before = clock;
+      if (is_same) return finish(round);
+    }
+    return false;
+  }
+
+  bool finish(std::int64_t round) {
+    for (op& o : plan.ops) {
+      for (const wait& w : o.waits) {
+        if (w.is_implied) continue;
+        plan.ops[w.op].is_awaited = true;
+        if (w.back == 1) plan.ops[w.op].is_awaited_later = true;
+      }
+    }
+    for (std::size_t i = 0; i < resources.size(); ++i) {
+      for (const at& a : resources[i].last) plan.resources[i].last.push_back(a.op);
+      for (const at& a : resources[i].readers) plan.resources[i].readers.push_back(a.op);
+    }
+    plan.known.assign(clock.size(), never);
+    for (std::size_t i = 0; i < clock.size(); ++i) {
+      if (clock[i] != 0) plan.known[i] = (round + 1) * plan.lengths[i % parts] - clock[i];
+    }
+    return true;
+  }
+
+  routine_plan& plan;
+  const std::uint32_t parts;
+  std::vector<cursor> clock;     // by part and part
+  std::vector<cursor> before;    // of the round before
+  std::vector<cursor> snaps[2];  // by op and part: of this round, and of the one before
+  std::vector<state> resources;
+};
+
+bool routine_plan::analyse(std::vector<op> given, std::uint32_t parts, std::uint32_t resource_count) {
+  ops = std::move(given);
+  resources.assign(resource_count, {});
+  lengths.assign(parts, 0);
+  for (const op& o : ops) {
+    lengths[o.part] = std::max(lengths[o.part], o.rank);
+    for (const use& u : o.uses) {
+      if (u.kind != access::read) resources[u.resource].is_written = true;
+    }
+  }
+  return analysis(*this, parts).run();
+}
+
+// ---- Finding those that are followed.
+
+/// Of the process. Its mutex comes before the locks of slots and resources, which are only tried under it,
+/// and is not held while a routine is ended.
+struct routine_registry {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<routine_base>> followed;
+  std::vector<noted_resources*> noted;
+
+  // Never destroyed: resources of static objects may be.
+  static routine_registry& get() {
+    static auto* all = new routine_registry;
+    return *all;
+  }
+  template <class Which>
+  [[nodiscard]] std::shared_ptr<routine_base> find(Which which) {
+    const std::scoped_lock lock(mutex);
+    const auto found = std::ranges::find_if(followed, [&](const auto& each) { return which(*each); });
+    return found != followed.end() ? *found : nullptr;
+  }
+  void note_gone(const resource_state& state) noexcept {
+    const std::scoped_lock lock(mutex);
+    for (noted_resources* each : noted) {
+      each->is_one_gone_ = std::erase_if(each->all_,
+                                         [&](resource_state* r) {
+                                           if (r != &state) return false;
+                                           r->routines.fetch_sub(1, std::memory_order_relaxed);
+                                           return true;
+                                         }) != 0 ||
+                           each->is_one_gone_;
+    }
+  }
+  static bool has_all(const noted_resources& resources) noexcept { return !resources.is_one_gone_; }
+};
+
+void noted_resources::add(std::span<const binding> bindings) {
+  auto& registry = routine_registry::get();
+  const std::scoped_lock lock(registry.mutex);
+  if (all_.empty() && std::ranges::find(registry.noted, this) == registry.noted.end())
+    registry.noted.push_back(this);
+  all_.reserve(all_.size() + bindings.size());
+  for (const binding& b : bindings) {
+    all_.push_back(b.state);
+    b.state->routines.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void noted_resources::clear() noexcept {
+  auto& registry = routine_registry::get();
+  const std::scoped_lock lock(registry.mutex);
+  for (resource_state* r : all_) r->routines.fetch_sub(1, std::memory_order_relaxed);
+  all_.clear();
+  is_one_gone_ = false;
+}
+
+noted_resources::~noted_resources() {
+  clear();
+  auto& registry = routine_registry::get();
+  const std::scoped_lock lock(registry.mutex);
+  std::erase(registry.noted, this);
+}
+
+bool begin_routine(const std::shared_ptr<routine_base>& routine, const noted_resources& resources) {
+  auto& registry = routine_registry::get();
+  const std::scoped_lock lock(registry.mutex);
+  registry.followed.reserve(registry.followed.size() + 1);
+  if (!routine_registry::has_all(resources) || !routine->begin()) return false;
+  registry.followed.push_back(routine);
+  return true;
+}
+
+void leave_routine(const routine_base& routine) noexcept {
+  std::shared_ptr<routine_base> kept;  // not destroyed under the mutex
+  auto& registry = routine_registry::get();
+  const std::scoped_lock lock(registry.mutex);
+  const auto found =
+      std::ranges::find_if(registry.followed, [&](const auto& each) { return each.get() == &routine; });
+  if (found == registry.followed.end()) return;
+  kept = std::move(*found);
+  registry.followed.erase(found);
+}
+
+void end_routine_of(const spin_lock& lock) noexcept {
+  const auto holds = [&](const routine_base& r) { return r.holds(lock); };
+  if (const auto found = routine_registry::get().find(holds)) found->end();
+}
+
+void end_routines_of(const resource_state& state) noexcept {
+  auto& registry = routine_registry::get();
+  registry.note_gone(state);
+  while (const auto found = registry.find([&](const routine_base& r) { return r.uses(state); })) found->end();
+}
+
+void end_routines_of(const void* engine) noexcept {
+  const auto is_its = [&](const routine_base& r) { return r.is_of(engine); };
+  while (const auto found = routine_registry::get().find(is_its)) found->end();
+}
+
+// ---- Of a thread.
+
+constinit thread_local routine_here here;
+
+namespace {
+
+/// What it keeps until it ends.
+struct thread_share {
+  static constexpr std::size_t most = 8;
+  struct entry {
+    std::uint64_t number;
+    std::shared_ptr<routine_base> routine;
+  };
+  routine_finder finder;
+  std::vector<entry> followed;  // the last ones
+
+  ~thread_share() { here = {.is_ending = true}; }
+  void note() noexcept {
+    here.others = static_cast<std::uint32_t>(followed.size()) - (here.number != 0 ? 1 : 0);
+  }
+};
+thread_share& share() {
+  thread_local thread_share mine;
+  return mine;
+}
+
+}  // namespace
+
+routine_finder* make_finder() {
+  if (!here.is_ending) here.finder = &share().finder;
+  return here.finder;
+}
+
+void keep_followed(std::uint64_t number, std::shared_ptr<routine_base> routine) {
+  thread_share& mine = share();
+  std::erase_if(mine.followed, [&](const auto& e) { return e.number == number; });
+  if (mine.followed.size() == thread_share::most) mine.followed.erase(mine.followed.begin());
+  here.followed = routine.get();
+  here.number = number;
+  mine.followed.push_back({number, std::move(routine)});
+  mine.note();
+}
+
+void forget_followed() noexcept {
+  thread_share& mine = share();
+  std::erase_if(mine.followed, [](const auto& e) { return e.number == here.number; });
+  here.number = 0;
+  here.followed = nullptr;
+  mine.note();
+}
+
+bool turn_to_followed(std::uint64_t number) noexcept {
+  thread_share& mine = share();
+  const auto found = std::ranges::find(mine.followed, number, &thread_share::entry::number);
+  const bool is_found = found != mine.followed.end();
+  if (is_found) {
+    here.number = number;
+    here.followed = found->routine.get();
+  } else {
+    std::erase_if(mine.followed,
+                  [](const auto& e) { return e.routine->is_over() && e.number != here.number; });
+  }
+  mine.note();
+  return is_found;
+}
+
+}  // namespace braid::detail

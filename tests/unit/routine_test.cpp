@@ -1,0 +1,447 @@
+// What a thread does again and again is not analysed again; and nobody can tell.
+
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "braid/detail/routine.hpp"
+#include "support.hpp"
+
+namespace braid {
+namespace {
+
+using engine_type = multi_stream<sim::unasked_backend>;
+using uses = std::vector<std::pair<unsigned, access>>;
+constexpr std::uint64_t size = 64;
+
+multi_stream_options undetermined() {
+  auto o = test::options();
+  o.deterministic = false;
+  return o;
+}
+
+/// Ops on a simulated device, whose log is checked in the end: each conflict is in order, and no wait can be
+/// dropped.
+struct rig {
+  explicit rig(unsigned resources = 10, const multi_stream_options& with = undetermined())
+      : engine(device.unasked_backend(), with) {
+    for (unsigned i = 0; i < resources; ++i) all.push_back(resource::memory(size, "r" + std::to_string(i)));
+  }
+  ~rig() { check(); }
+  rig(const rig&) = delete;
+  rig& operator=(const rig&) = delete;
+
+  void op(std::uint64_t stream, const uses& of, const std::function<void()>& inside = {}) {
+    std::vector<binding> bindings;
+    sim::op work{.label = "op", .touches = {}};
+    for (const auto& [r, kind] : of) {
+      bindings.emplace_back(all[r], kind);
+      work.touches.push_back({r, 0, {0, size}, kind, 0});
+    }
+    auto guard = engine.resolve(stream_id{stream}, bindings);
+    device.launch(guard.current(), std::move(work));
+    last_waits = guard.waits().waits;
+    if (inside) inside();
+  }
+  /// Eight ops that read one resource and write one each, and an op that reads those and writes that.
+  void fork_join() {
+    uses join{{8, access::read_write}};
+    for (unsigned i = 0; i < 8; ++i) join.emplace_back(i, access::read);
+    op(0, join);
+    for (unsigned i = 0; i < 8; ++i) op(i, {{8, access::read}, {i, access::read_write}});
+  }
+  void pingpong() {
+    op(0, {{0, access::read_write}});
+    op(1, {{0, access::read_write}});
+  }
+  std::uint64_t followed() const { return engine.stats().followed; }
+
+  void check() {
+    if (is_checked) return;
+    is_checked = true;
+    device.run_all();
+    const auto found = sim::check(device.log());
+    EXPECT_GT(found.conflicts_checked, 0U);
+    EXPECT_TRUE(found.violations.empty());
+    EXPECT_EQ(found.waits, found.minimal_waits);
+  }
+
+  sim::device device;
+  engine_type engine;
+  std::vector<resource> all;
+  std::vector<stream_wait> last_waits;
+  bool is_checked = false;
+};
+
+template <class F>
+void on_another_thread(F f) {
+  std::thread(std::move(f)).join();
+}
+
+TEST(routine, is_followed_after_four_rounds_and_waits_as_before) {
+  rig r;
+  for (int i = 0; i < 3; ++i) r.fork_join();
+  EXPECT_EQ(r.followed(), 0U);
+  const std::uint64_t before = r.engine.stats().waits_inserted();
+  for (int i = 0; i < 50; ++i) r.fork_join();
+  const stream_stats after = r.engine.stats();
+  EXPECT_GE(after.followed, 45U * 9);
+  EXPECT_EQ(after.waits_inserted() - before, 50U * 14);
+  EXPECT_EQ(after.ops, 53U * 9);
+}
+
+TEST(routine, records_an_event_only_where_another_stream_waits_for_it) {
+  rig r;
+  for (int i = 0; i < 10; ++i) r.fork_join();
+  const std::uint64_t before = r.engine.stats().marks;
+  for (int i = 0; i < 10; ++i) r.fork_join();  // begins anew: stats() ended the one before
+  const std::uint64_t once = r.engine.stats().marks - before;
+  for (int i = 0; i < 110; ++i) r.fork_join();
+  const std::uint64_t more = r.engine.stats().marks - before - 2 * once;
+  EXPECT_GE(more, 100U * 8);
+  EXPECT_LE(more, 100U * 8 + 16);  // in the usual way a stream also marks what it did before it waits
+}
+
+TEST(routine, tells_what_its_ops_wait_for) {
+  rig r;
+  for (int i = 0; i < 10; ++i) r.pingpong();
+  const auto waits = r.last_waits;
+  ASSERT_EQ(waits.size(), 1U);
+  EXPECT_EQ(waits[0].origin, stream_id{0});
+  EXPECT_EQ(waits[0].cursor, 10U);
+  EXPECT_EQ(waits[0].reached, 10U);
+  EXPECT_EQ(waits[0].resource, r.all[0].id());
+  EXPECT_EQ(waits[0].why, hazard::read_after_write);
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, knows_at_its_end_what_its_streams_waited_for) {
+  rig r;
+  for (int i = 0; i < 20; ++i) r.fork_join();
+  for (unsigned i = 1; i < 8; ++i) {
+    EXPECT_EQ(r.engine.last_synced({0}, {i}), 19U) << i;
+    EXPECT_EQ(r.engine.last_synced({i}, {0}), 39U) << i;
+    // Through the op that joined all.
+    EXPECT_EQ(r.engine.last_synced({i}, {i == 7 ? 1U : 7U}), 19U) << i;
+  }
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, ends_with_any_other_op_at_any_place) {
+  for (unsigned place = 0; place < 9; ++place) {
+    rig r;
+    for (int i = 0; i < 10; ++i) r.fork_join();
+    unsigned left = place;
+    const auto some = [&](std::uint64_t stream, const uses& of) {
+      if (left == 0) return;
+      --left;
+      r.op(stream, of);
+    };
+    uses join{{8, access::read_write}};
+    for (unsigned i = 0; i < 8; ++i) join.emplace_back(i, access::read);
+    some(0, join);
+    for (unsigned i = 0; i < 8; ++i) some(i, {{8, access::read}, {i, access::read_write}});
+    r.op(3, {{8, access::read}, {5, access::write}});
+    for (int i = 0; i < 3; ++i) r.fork_join();
+    EXPECT_GT(r.followed(), 0U);
+  }
+}
+
+TEST(routine, ends_when_another_thread_comes_for_what_it_writes) {
+  rig r;
+  for (int i = 0; i < 10; ++i) r.fork_join();
+  on_another_thread([&] { r.op(5, {{3, access::write}, {8, access::read}}); });
+  for (int i = 0; i < 10; ++i) r.fork_join();
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, ends_when_another_thread_comes_for_one_of_its_streams) {
+  rig r;
+  for (int i = 0; i < 10; ++i) r.pingpong();
+  on_another_thread([&] { r.op(1, {{9, access::write}}); });
+  r.pingpong();
+  r.op(2, {{9, access::read}, {0, access::read}});
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, goes_on_while_others_read_what_it_reads) {
+  rig r;
+  r.op(7, {{9, access::write}});
+  const auto round = [&] {
+    r.op(0, {{9, access::read}, {0, access::read_write}});
+    r.op(1, {{9, access::read}, {0, access::read_write}});
+  };
+  for (int i = 0; i < 20; ++i) round();
+  on_another_thread([&] { r.op(2, {{9, access::read}, {1, access::write}}); });
+  for (int i = 0; i < 20; ++i) round();
+  EXPECT_GE(r.followed(), 70U);  // all but the first rounds
+}
+
+TEST(routine, ends_when_another_thread_writes_what_it_reads) {
+  rig r;
+  r.op(7, {{9, access::write}});
+  const auto round = [&] {
+    r.op(0, {{9, access::read}, {0, access::read_write}});
+    r.op(1, {{9, access::read}, {0, access::read_write}});
+  };
+  for (int i = 0; i < 20; ++i) round();
+  on_another_thread([&] { r.op(2, {{9, access::write}}); });
+  for (int i = 0; i < 20; ++i) round();
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, of_a_thread_that_ended_holds_nobody_up) {
+  rig r;
+  on_another_thread([&] {
+    for (int i = 0; i < 20; ++i) r.fork_join();
+  });
+  r.op(2, {{8, access::write}, {4, access::read}});
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, is_over_when_its_engine_is) {
+  for (int i = 0; i < 3; ++i) {
+    rig r;
+    for (int k = 0; k < 20; ++k) r.pingpong();
+    r.check();
+  }
+}
+
+TEST(routine, waiting_for_a_resource_waits_for_its_last_round) {
+  rig r;
+  for (int i = 0; i < 20; ++i) r.pingpong();
+  const std::size_t last = r.device.launched() - 1;
+  r.engine.wait(r.all[0]);
+  EXPECT_TRUE(r.device.has_run(last));
+}
+
+TEST(routine, outlives_a_wait_for_its_streams) {
+  rig r;
+  for (int i = 0; i < 20; ++i) {
+    r.pingpong();
+    r.engine.wait({1});
+    r.engine.wait_all();
+  }
+  EXPECT_GE(r.followed(), 30U);
+}
+
+TEST(routine, a_resource_may_go_between_its_rounds) {
+  rig r;
+  for (int i = 0; i < 20; ++i) r.fork_join();
+  r.all[3] = {};
+  for (int i = 0; i < 3; ++i) r.pingpong();
+}
+
+TEST(routine, a_resource_may_go_inside_an_op) {
+  for (const access kind : {access::read, access::write}) {
+    rig r;
+    const auto round = [&](const std::function<void()>& inside = {}) {
+      r.op(0, {{0, access::read_write}, {2, access::read}});
+      r.op(1, {{0, access::read_write}, {1, kind}}, inside);
+    };
+    for (int i = 0; i < 10; ++i) round();
+    round([&] { r.all[1] = {}; });
+    r.op(2, {{0, access::read_write}, {2, access::write}});
+  }
+}
+
+TEST(routine, a_resource_may_go_while_a_round_is_taken_down) {
+  rig r;
+  for (int i = 0; i < 30; ++i) {
+    // Memory of a resource that went is often the next one's: the ops look the same.
+    r.all[1] = resource::memory(size, "short");
+    r.op(0, {{0, access::read_write}});
+    auto guard = r.engine.resolve(stream_id{1}, {read_write(r.all[1])});
+  }
+}
+
+TEST(routine, a_resource_may_be_handed_on_between_its_rounds) {
+  rig r;
+  for (int i = 0; i < 10; ++i) r.pingpong();
+  const resource next = r.all[0].hand_on("next");
+  auto op = r.engine.resolve(stream_id{2}, {write(next)});
+  ASSERT_EQ(op.waits().waits.size(), 1U);
+  EXPECT_EQ(op.waits().waits[0].origin, stream_id{1});
+  EXPECT_EQ(op.waits().waits[0].cursor, 10U);
+  r.is_checked = true;  // an op without work is not in the log
+}
+
+TEST(routine, comes_after_an_access_that_is_not_braids) {
+  rig r;
+  const auto round = [&] {
+    r.op(0, {{1, access::read}, {0, access::read_write}});
+    r.op(1, {{1, access::read}, {0, access::read_write}});
+  };
+  for (int i = 0; i < 10; ++i) round();
+  auto backend = r.device.unasked_backend();
+  auto foreign = backend.create_stream();
+  r.engine.note(write(r.all[1]), backend.flush(foreign));
+  const std::uint64_t before = r.engine.stats().waits_inserted();
+  round();
+  EXPECT_EQ(r.engine.stats().waits_inserted() - before, 3U);  // each for the other, and one for the access
+  r.is_checked = true;                                        // the checker knows nothing of the access
+}
+
+TEST(routine, what_is_retired_inside_goes_after_its_op) {
+  struct gone {
+    explicit gone(std::atomic<int>& c) : count(&c) {}
+    gone(gone&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
+    gone& operator=(gone&&) = delete;
+    ~gone() {
+      if (count != nullptr) ++*count;
+    }
+    std::atomic<int>* count;
+  };
+  std::atomic<int> count{0};
+  {
+    rig r;
+    for (int i = 0; i < 20; ++i) {
+      r.op(0, {{0, access::read_write}});
+      auto guard = r.engine.resolve(stream_id{1}, {read_write(r.all[0])});
+      guard.retire(gone(count));
+    }
+    r.is_checked = true;  // ops without work are not in the log
+    EXPECT_GT(r.followed(), 0U);
+  }
+  EXPECT_EQ(count, 20);
+}
+
+TEST(routine, is_not_followed_where_completion_may_not_be_consulted) {
+  rig r(10, test::options());
+  for (int i = 0; i < 20; ++i) r.fork_join();
+  EXPECT_EQ(r.followed(), 0U);
+}
+
+TEST(routine, a_call_that_fails_ends_it_and_nothing_is_lost) {
+  std::uint64_t calls = 0;
+  for (std::uint64_t n = 0; n == 0 || n < calls; ++n) {
+    rig r;
+    for (int i = 0; i < 6; ++i) r.fork_join();
+    r.device.fail_call(n);
+    for (int i = 0; i < 3; ++i) {
+      uses join{{8, access::read_write}};
+      for (unsigned k = 0; k < 8; ++k) join.emplace_back(k, access::read);
+      const auto again = [&](std::uint64_t stream, const uses& of) {
+        const std::size_t before = r.device.launched();
+        try {
+          r.op(stream, of);
+        } catch (const sim::call_failed&) {
+          if (r.device.launched() == before) r.op(stream, of);
+        }
+      };
+      again(0, join);
+      for (unsigned k = 0; k < 8; ++k) again(k, {{8, access::read}, {k, access::read_write}});
+    }
+    calls = std::max(calls, r.device.calls());
+    r.device.fail_call(std::nullopt);
+    r.device.run_all();
+    EXPECT_TRUE(sim::check(r.device.log()).violations.empty()) << n;
+    r.is_checked = true;  // a wait that is made again after a failure may be one too many
+  }
+  EXPECT_GT(calls, 60U);
+}
+
+TEST(routine, threads_with_routines_and_a_common_resource_stay_in_order) {
+  rig r(10);
+  r.op(7, {{9, access::write}});
+  std::latch start(4);
+  std::vector<std::thread> threads;
+  std::mutex mutex;  // of the log's labels and what the rig keeps
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      start.arrive_and_wait();
+      for (int i = 0; i < 300; ++i) {
+        std::vector<binding> bindings{read(r.all[9]), read_write(r.all[t])};
+        sim::op work{
+            .label = "op",
+            .touches = {{9, 0, {0, size}, access::read, 0}, {t, 0, {0, size}, access::read_write, 0}}};
+        if (i % 100 == 99 && t == 0) {
+          bindings = {write(r.all[9])};
+          work.touches = {{9, 0, {0, size}, access::write, 0}};
+        }
+        auto guard = r.engine.resolve(stream_id{2 * t + i % 2}, bindings);
+        r.device.launch(guard.current(), std::move(work));
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  r.device.run_all();
+  EXPECT_TRUE(sim::check(r.device.log(), {.drop_each_wait = false}).violations.empty());
+  r.is_checked = true;
+  EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, is_followed_on_with_each_of_several_engines_in_turn) {
+  rig a;
+  rig b;
+  for (int i = 0; i < 10; ++i) a.pingpong();
+  for (int i = 0; i < 10; ++i) b.fork_join();
+  for (int turn = 0; turn < 5; ++turn) {
+    for (int i = 0; i < 10; ++i) a.pingpong();
+    for (int i = 0; i < 10; ++i) b.fork_join();
+  }
+  EXPECT_GE(a.followed(), 110U);
+  EXPECT_GE(b.followed(), 55U * 9);
+}
+
+TEST(routine, may_be_left_to_an_object_that_goes_with_its_thread) {
+  rig r;
+  struct last_words {
+    ~last_words() {
+      for (int i = 0; i < 20; ++i) of->pingpong();
+    }
+    rig* of = nullptr;
+  };
+  on_another_thread([&] {
+    thread_local last_words at_the_end;  // goes after what the thread keeps of routines, which comes later
+    at_the_end.of = &r;
+    for (int i = 0; i < 20; ++i) r.pingpong();
+  });
+  EXPECT_GT(r.followed(), 0U);
+}
+
+// ---- What is waited for in a round.
+
+TEST(routine_plan, a_chain_on_one_stream_waits_for_nothing) {
+  detail::routine_plan plan;
+  ASSERT_TRUE(plan.analyse(
+      {{.part = 0, .rank = 1, .uses = {{0, access::read_write}}, .shared = {}, .waits = {}}}, 1, 1));
+  EXPECT_TRUE(plan.ops[0].waits.empty());
+  EXPECT_FALSE(plan.ops[0].is_awaited);
+}
+
+TEST(routine_plan, two_streams_in_turn_wait_for_each_other_and_one_of_them_for_the_round_before) {
+  detail::routine_plan plan;
+  const std::vector<detail::routine_plan::use> x{{0, access::read_write}};
+  ASSERT_TRUE(plan.analyse({{.part = 0, .rank = 1, .uses = x, .shared = {}, .waits = {}},
+                            {.part = 1, .rank = 1, .uses = x, .shared = {}, .waits = {}}},
+                           2, 1));
+  ASSERT_EQ(plan.ops[0].waits.size(), 1U);
+  EXPECT_EQ(plan.ops[0].waits[0].op, 1U);
+  EXPECT_EQ(plan.ops[0].waits[0].back, 1U);
+  ASSERT_EQ(plan.ops[1].waits.size(), 1U);
+  EXPECT_EQ(plan.ops[1].waits[0].op, 0U);
+  EXPECT_EQ(plan.ops[1].waits[0].back, 0U);
+  EXPECT_TRUE(plan.ops[1].is_awaited_later);
+  EXPECT_FALSE(plan.ops[0].is_awaited_later);
+}
+
+TEST(routine_plan, what_another_wait_brings_along_is_implied) {
+  detail::routine_plan plan;
+  // 0 writes x; 1 reads x and writes y; 2 reads both.
+  ASSERT_TRUE(plan.analyse(
+      {{.part = 0, .rank = 1, .uses = {{0, access::write}}, .shared = {}, .waits = {}},
+       {.part = 1, .rank = 1, .uses = {{0, access::read}, {1, access::write}}, .shared = {}, .waits = {}},
+       {.part = 2, .rank = 1, .uses = {{0, access::read}, {1, access::read}}, .shared = {}, .waits = {}}},
+      3, 2));
+  ASSERT_EQ(plan.ops[2].waits.size(), 2U);
+  EXPECT_TRUE(plan.ops[2].waits[0].is_implied);
+  EXPECT_FALSE(plan.ops[2].waits[1].is_implied);
+  // The writer of the next round waits for the last reader, which came after the other one.
+  ASSERT_EQ(plan.ops[0].waits.size(), 2U);
+  EXPECT_TRUE(plan.ops[0].waits[0].is_implied);
+  EXPECT_EQ(plan.ops[0].waits[1].op, 2U);
+}
+
+}  // namespace
+}  // namespace braid
