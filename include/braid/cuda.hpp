@@ -82,7 +82,7 @@ struct stream_state;
 struct graph_state;
 
 /// Of a stream: what each op looks at.
-struct hot_state {
+struct alignas(64) hot_state {
   native_stream native = nullptr;  // null: made of a device that was lost
   void* context = nullptr;
   // Of the driver; called from where they are needed, because it costs to return from each function between.

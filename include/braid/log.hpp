@@ -14,6 +14,10 @@
 
 namespace braid {
 
+namespace detail {
+void end_all_routines() noexcept;  // see detail/routine.hpp: what they wait for is not told
+}
+
 enum class log_area : std::uint8_t { streaming, memory, errors };
 constexpr unsigned log_area_count = 3;
 
@@ -46,6 +50,7 @@ class logger {
 
   void set_level(log_area area, log_level level) noexcept {
     levels_[static_cast<unsigned>(area)].store(level, std::memory_order_relaxed);
+    if (area == log_area::streaming && level != log_level::disabled) detail::end_all_routines();
   }
   [[nodiscard]] log_level level(log_area area) const noexcept {
     return levels_[static_cast<unsigned>(area)].load(std::memory_order_relaxed);  // orders nothing

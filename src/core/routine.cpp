@@ -41,9 +41,9 @@ void routine_finder::drop_round() noexcept {
   bindings_.clear();
 }
 
-void routine_finder::note_end(std::uint64_t rounds) noexcept {
-  constexpr std::uint64_t few = 8;
-  if (rounds >= few) {
+void routine_finder::note_end(std::uint64_t ops) noexcept {
+  constexpr std::uint64_t few = 512;  // some 50 us in the usual way
+  if (ops >= few) {
     penalty_ = 0;
   } else {
     penalty_ = std::min(most_penalty, std::max(64U, penalty_ * 2));
@@ -371,6 +371,11 @@ void end_routines_of(const resource_state& state) noexcept {
 void end_routines_of(const void* engine) noexcept {
   const auto is_its = [&](const routine_base& r) { return r.is_of(engine); };
   while (const auto found = routine_registry::get().find(is_its)) found->end();
+}
+
+void end_all_routines() noexcept {
+  while (const auto found = routine_registry::get().find([](const routine_base&) { return true; }))
+    found->end();
 }
 
 // ---- Of a thread.

@@ -213,6 +213,11 @@ TEST(routine, waiting_for_a_resource_waits_for_its_last_round) {
   const std::size_t last = r.device.launched() - 1;
   r.engine.wait(r.all[0]);
   EXPECT_TRUE(r.device.has_run(last));
+  for (int i = 0; i < 20; ++i) {
+    r.pingpong();
+    r.engine.wait(r.all[0]);
+  }
+  EXPECT_GE(r.followed(), 60U);  // and goes on
 }
 
 TEST(routine, outlives_a_wait_for_its_streams) {
@@ -304,6 +309,19 @@ TEST(routine, what_is_retired_inside_goes_after_its_op) {
     EXPECT_GT(r.followed(), 0U);
   }
   EXPECT_EQ(count, 20);
+}
+
+TEST(routine, ends_when_its_waits_are_to_be_told) {
+  auto with = undetermined();
+  std::atomic<int> lines{0};
+  with.logger = std::make_shared<logger>([&](log_area, log_level, std::string_view) { ++lines; });
+  rig r(10, with);
+  for (int i = 0; i < 10; ++i) r.pingpong();
+  EXPECT_EQ(lines, 0);
+  with.logger->set_level(log_area::streaming, log_level::basic);
+  for (int i = 0; i < 10; ++i) r.pingpong();
+  EXPECT_EQ(lines, 20);
+  EXPECT_GT(r.followed(), 0U);
 }
 
 TEST(routine, is_not_followed_where_completion_may_not_be_consulted) {

@@ -40,9 +40,9 @@ class given_ops {
     std::atomic<std::uint64_t> cursor{0};
     std::atomic<const op_label*> label{nullptr};
   };
-  std::array<given, remembered> last_{};
-  std::atomic<std::uint64_t> handed_{0};
+  std::atomic<std::uint64_t> handed_{0};  // beside what each op looks at
   std::atomic<std::uint64_t> completed_{0};
+  std::array<given, remembered> last_{};
 };
 
 }  // namespace braid::detail

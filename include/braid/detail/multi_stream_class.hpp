@@ -270,9 +270,10 @@ class multi_stream final : private detail::gate_keeper {
   }
   [[gnu::noinline]] void begin_routine();
   bool follow(slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
-  [[gnu::always_inline]] inline bool follow_expected(routine& r, slot_type& s);
+  [[gnu::always_inline]] inline void follow_expected(routine& r, slot_type& s);
   [[gnu::noinline]] void leave_followed(routine& r) noexcept;
   void commit_followed(slot_type& s) noexcept;
+  [[nodiscard]] bool wait_in_routine(const detail::resource_state& r);
   void observe(const slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
   /// What was done in routines is entered.
   void end_routines() const noexcept {

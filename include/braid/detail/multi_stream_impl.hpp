@@ -345,6 +345,9 @@ void multi_stream<B, T>::wait(detail::resource_state& r) {
   const detail::stamp_arena* owner = r.owner.load(std::memory_order_acquire);
   if (owner == nullptr) return;
   if (owner != arena_.get()) detail::throw_not_ours(r);
+  if constexpr (follows) {
+    if (is_following() && wait_in_routine(r)) return;
+  }
   // Most resources have one or two points.
   constexpr std::size_t few = 4;
   std::pair<detail::lane_id, std::uint64_t> near[few];

@@ -106,7 +106,18 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   }
   bool is_of(const void* engine) const noexcept override { return &engine_ == engine; }
   bool begin() override;
-  [[nodiscard]] std::uint64_t rounds() const noexcept { return round_ - 1; }
+  /// How many ops were given in it.
+  [[nodiscard]] std::uint64_t length() const noexcept { return (round_ - 1) * ops_.size() + at(); }
+  /// Calls `visit(slot, cursor)` for the last op of each stream on the resource. By the thread that follows
+  /// it.
+  template <class Visit>
+  void last_accesses(const detail::resource_state& of, Visit visit) const {
+    for (std::uint32_t p = 0; p < parts_.size(); ++p) {
+      std::uint64_t last = last_access(of, p, at(), round_);
+      if (last == 0) last = last_access(of, p, static_cast<std::uint32_t>(ops_.size()), round_ - 1);
+      if (last != 0) visit(*parts_[p].slot, last);
+    }
+  }
   void end() noexcept override {
     if (detail::here.is_inside && detail::here.followed == this) return finish(true);
     const std::scoped_lock lock(lock_);
@@ -158,7 +169,17 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   void keep_marks(slot_type& s, const std::vector<detail::stamp_handle> (&stamps)[2]);
   void wait_for_all(const char* why) noexcept;
   void list_uses(slot_type& s) const noexcept;
-  [[nodiscard]] std::uint64_t last_read(const standing& r, std::uint32_t end_at) const noexcept;
+  // The cursor of the last op of a part, among the first ones of a round, on a resource; 0 if there is none.
+  [[nodiscard]] std::uint64_t last_access(const detail::resource_state& of, std::uint32_t part,
+                                          std::uint32_t end_at, std::uint64_t round) const noexcept {
+    for (std::uint32_t i = end_at; i-- > 0;) {
+      if (plan_.ops[i].part != part) continue;
+      const auto bound = std::span(bindings_).subspan(ops_[i].first_binding, ops_[i].bindings);
+      if (std::ranges::any_of(bound, [&](const binding& b) { return b.state == &of; }))
+        return cursor_of(i, round);
+    }
+    return 0;
+  }
 
   multi_stream& engine_;
   detail::routine_plan plan_;
@@ -238,7 +259,6 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     if (parts_.size() > most_parts || bindings_.size() > most_bindings) return false;
   }
   // In the order of the lanes, as waits come.
-  std::vector<std::uint32_t> place(parts_.size());
   std::vector<part> sorted = parts_;
   std::ranges::sort(sorted, {}, [](const part& p) { return p.slot->lane; });
   std::vector<std::uint32_t> ranks(parts_.size());
@@ -397,7 +417,9 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   for (std::size_t i = 0; i < standing_; ++i) {
     const standing& r = read_[i];
     const locked lock(r.state->lock);
-    r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor, last_read(r, end_at));
+    const std::uint64_t last = last_access(*r.state, r.part, end_at, round_);
+    r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor,
+                              last != 0 ? last : cursor_of(r.last, round_ - 1));
   }
   if (is_followed_) {
     for (detail::resource_state* r : resources_) r->routines.fetch_sub(1, std::memory_order_relaxed);
@@ -444,19 +466,6 @@ void multi_stream<B, T>::routine::list_uses(slot_type& s) const noexcept {
     s.use_list[i] = {b.state, i, b.kind != access::read};
   }
   s.use_count = o.bindings;
-}
-
-// The cursor of the last op that a standing reader stands for.
-template <event_stream_backend B, class T>
-std::uint64_t multi_stream<B, T>::routine::last_read(const standing& r, std::uint32_t end_at) const noexcept {
-  for (std::uint32_t i = end_at; i-- > 0;) {
-    const op& o = ops_[i];
-    if (plan_.ops[i].part != r.part) continue;
-    const auto bound = std::span(bindings_).subspan(o.first_binding, o.bindings);
-    if (std::ranges::any_of(bound, [&](const binding& b) { return b.state == r.state; }))
-      return cursor_of(i, round_);
-  }
-  return cursor_of(r.last, round_ - 1);
 }
 
 template <event_stream_backend B, class T>
@@ -605,7 +614,8 @@ void multi_stream<B, T>::begin_routine() {
   detail::routine_finder& finder = *detail::here.finder;
   detail::here.is_ready = false;
   // Whether what is expected is complete would decide what is followed.
-  const bool may_follow = !deterministic_ && !in_flight_ && marks_ == mark_policy::learned;
+  const bool may_follow = !deterministic_ && !in_flight_ && marks_ == mark_policy::learned &&
+                          !log_->is_enabled(log_area::streaming);  // each wait is told
   if (!may_follow || detail::innermost_open_op != nullptr || !finder.is_of(number_))
     return finder.note_end(0);
   try {
@@ -617,6 +627,29 @@ void multi_stream<B, T>::begin_routine() {
   } catch (const std::bad_alloc&) {
     finder.note_end(0);  // it goes on in the usual way
   }
+}
+
+// Waits for the last ops on a resource that the routine of this thread writes, which goes on. False: it does
+// not hold it.
+template <event_stream_backend B, class T>
+bool multi_stream<B, T>::wait_in_routine(const detail::resource_state& r) {
+  std::vector<std::pair<slot_type*, std::uint64_t>> last;
+  {
+    auto& followed = static_cast<routine&>(*detail::here.followed);
+    const std::scoped_lock lock(followed.lock_);
+    if (!followed.is_followed_ || !followed.holds(r.lock)) return false;
+    followed.last_accesses(r, [&](slot_type& s, std::uint64_t cursor) { last.emplace_back(&s, cursor); });
+  }
+  std::exception_ptr first;
+  for (const auto& [s, cursor] : last) {
+    try {
+      host_wait(*s, cursor);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return true;
 }
 
 // False: the op is to be given in the usual way.
@@ -631,7 +664,8 @@ bool multi_stream<B, T>::follow(slot_type& s, stream_id id, const op_label* labe
     leave_followed(r);
     return false;
   }
-  return follow_expected(r, s);
+  follow_expected(r, s);
+  return true;
 }
 
 // Likewise, for an op that is known to be the expected one. Null: it is to be given in the usual way.
@@ -646,7 +680,8 @@ auto multi_stream<B, T>::follow_next() -> slot_type* {
     return nullptr;
   }
   slot_type& s = r.next_slot();
-  return follow_expected(r, s) ? &s : nullptr;
+  follow_expected(r, s);
+  return &s;
 }
 
 template <event_stream_backend B, class T>
@@ -664,13 +699,9 @@ void multi_stream<B, T>::note_open(const slot_type& s, std::unique_ptr<detail::a
   if constexpr (follows) static_cast<routine*>(s.followed)->note() = std::move(note);
 }
 
-// Under its lock, which is given back with the commit, or if this is false.
+// Under its lock, which is given back with the commit, or if this throws.
 template <event_stream_backend B, class T>
-bool multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
-  if (log_->is_enabled(log_area::streaming)) [[unlikely]] {
-    leave_followed(r);
-    return false;
-  }
+void multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
   s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // the slot is the routine's
   if (s.has_waits) [[unlikely]]
     s.forget_waits();
@@ -685,17 +716,16 @@ bool multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
   s.outer = nullptr;
   detail::innermost_open_op = &s;
   detail::here.is_inside = true;
-  return true;
 }
 
 // Under its lock, which is given back.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::leave_followed(routine& r) noexcept {
-  const std::uint64_t rounds = r.rounds();
+  const std::uint64_t length = r.length();
   if (r.is_followed_) r.finish(false);
   r.lock_.unlock();
   detail::forget_followed();
-  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(rounds);
+  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(length);
 }
 
 template <event_stream_backend B, class T>

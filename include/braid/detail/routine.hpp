@@ -81,8 +81,9 @@ class routine_finder {
   [[nodiscard]] const noted_resources& resources() const noexcept { return noted_; }
   /// Begins anew, after so many more ops.
   void forget(std::uint32_t rest = 0) noexcept;
-  /// A routine lasted for so many rounds: if those were few, the next one is not looked for at once.
-  void note_end(std::uint64_t rounds) noexcept;
+  /// A routine lasted for so many ops: if it was not worth its beginning and its end, the next one is not
+  /// looked for at once.
+  void note_end(std::uint64_t ops) noexcept;
 
  private:
   void drop_round() noexcept;
@@ -184,6 +185,7 @@ void end_routine_of(const spin_lock& lock) noexcept;
 /// Also before the resource goes, or changes otherwise than by an op.
 void end_routines_of(const resource_state& state) noexcept;
 void end_routines_of(const void* engine) noexcept;
+void end_all_routines() noexcept;
 
 /// What the calling thread follows: one routine an engine, of a few engines.
 struct routine_here {

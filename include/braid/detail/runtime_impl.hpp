@@ -231,10 +231,11 @@ struct basic_runtime<B>::plain_note final : detail::attachment {
   };
 
   plain_note(stream_id on, std::string_view label_text, op_label& of, const detail::plain_arguments& args)
-      : id(on), text(label_text), label(&of) {
-    for (std::uint32_t i = 0; i < args.count; ++i) {
+      : id(on), text(label_text), label(&of), count(args.count) {
+    if (count > few.size()) many = std::make_unique<argument[]>(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
       const binding& b = args.bound[i];
-      arguments.push_back({args.cores[i], b.range, b.tag, b.kind, args.data[i]});
+      (many ? many[i] : few[i]) = {args.cores[i], b.range, b.tag, b.kind, args.data[i]};
     }
   }
 
@@ -242,9 +243,9 @@ struct basic_runtime<B>::plain_note final : detail::attachment {
   [[nodiscard, gnu::always_inline]] bool is(stream_id on, std::string_view label_text,
                                             const detail::plain_arguments& args) const noexcept {
     if (on != id || label_text.data() != text.data() || label_text.size() != text.size() ||
-        args.count != arguments.size())
+        args.count != count)
       return false;
-    const argument* mine = arguments.data();
+    const argument* mine = many ? many.get() : few.data();
     for (std::uint32_t i = 0; i < args.count; ++i, ++mine) {
       const binding& b = args.bound[i];
       if (args.cores[i] != mine->core || b.range.offset != mine->range.offset ||
@@ -258,7 +259,9 @@ struct basic_runtime<B>::plain_note final : detail::attachment {
   stream_id id;
   std::string_view text;  // where it stood
   op_label* label;
-  std::vector<argument> arguments;
+  std::uint32_t count;
+  std::array<argument, 3> few{};
+  std::unique_ptr<argument[]> many;  // if they are more
 };
 
 // Whatever is unusual is left to the other way, which also says what is wrong.
@@ -349,7 +352,6 @@ bool basic_runtime<B>::follow_plain(const plain_note& note, const detail::plain_
   for (std::uint32_t i = 0; i < args.count; ++i) {
     // relaxed: hints, as in note_access()
     detail::buffer_core& core = *args.cores[i];
-    args.bound[i].state = core.memory.load(std::memory_order_relaxed);
     (args.bound[i].kind == access::read ? core.last_read : core.last_write)
         .store(op.bits, std::memory_order_relaxed);
     core.last_order.store(order, std::memory_order_relaxed);
