@@ -41,9 +41,8 @@ void routine_finder::drop_round() noexcept {
   bindings_.clear();
 }
 
-void routine_finder::note_end(std::uint64_t ops) noexcept {
-  constexpr std::uint64_t few = 512;  // some 50 us in the usual way
-  if (ops >= few) {
+void routine_finder::note_end(std::uint64_t ops, std::uint64_t round, std::uint64_t streams) noexcept {
+  if (ops >= 64 + 8 * round * streams) {
     penalty_ = 0;
   } else {
     penalty_ = std::min(most_penalty, std::max(64U, penalty_ * 2));
@@ -113,7 +112,11 @@ struct routine_plan::analysis {
   };
 
   explicit analysis(routine_plan& p, std::uint32_t part_count)
-      : plan(p), parts(part_count), clock(parts * parts, 0), before(clock), resources(p.resources.size()) {
+      : plan(p),
+        parts(part_count),
+        clock(std::size_t{parts} * parts, 0),
+        before(clock),
+        resources(p.resources.size()) {
     for (auto& each : snaps) each.assign(plan.ops.size() * parts, 0);
   }
 
@@ -139,7 +142,7 @@ struct routine_plan::analysis {
       ++o.same;
       return;
     }
-    if (clock[o.part * parts + origin.part] >= cursor_of(on)) {
+    if (clock[std::size_t{o.part} * parts + origin.part] >= cursor_of(on)) {
       ++o.known;
       return;
     }
@@ -186,7 +189,7 @@ struct routine_plan::analysis {
                        a.is_implied == b.is_implied;
               });
     o.waits = std::move(waits);
-    cursor* const mine = clock.data() + o.part * parts;
+    cursor* const mine = clock.data() + std::size_t{o.part} * parts;
     for (const need& n : needs) {
       if (n.is_implied) continue;
       const cursor* taught = snap_of(n.on);
@@ -396,6 +399,7 @@ struct thread_share {
 
   ~thread_share() { here = {.is_ending = true}; }
   void note() noexcept {
+    here.missed = 0;
     here.others = static_cast<std::uint32_t>(followed.size()) - (here.number != 0 ? 1 : 0);
   }
 };
@@ -441,6 +445,7 @@ bool turn_to_followed(std::uint64_t number) noexcept {
                   [](const auto& e) { return e.routine->is_over() && e.number != here.number; });
   }
   mine.note();
+  if (!is_found) here.missed = number;
   return is_found;
 }
 

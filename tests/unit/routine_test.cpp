@@ -364,7 +364,6 @@ TEST(routine, threads_with_routines_and_a_common_resource_stay_in_order) {
   r.op(7, {{9, access::write}});
   std::latch start(4);
   std::vector<std::thread> threads;
-  std::mutex mutex;  // of the log's labels and what the rig keeps
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       start.arrive_and_wait();

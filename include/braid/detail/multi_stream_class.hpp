@@ -156,9 +156,9 @@ class multi_stream final : private detail::gate_keeper {
   // Of an op that is one of a routine, so that the layer above knows it again. By the routine's thread.
   /// Whether the calling thread follows a routine of this engine.
   [[nodiscard]] bool is_following() const noexcept {
-    return follows &&
-           (detail::here.number == number_ ||
-            (detail::here.others != 0 && !detail::here.is_inside && detail::turn_to_followed(number_)));
+    if (!follows || detail::here.number == number_) return follows;
+    return detail::here.others != 0 && detail::here.missed != number_ && !detail::here.is_inside &&
+           detail::turn_to_followed(number_);
   }
   /// What was noted with the op that is expected next; null if nothing was.
   [[nodiscard]] detail::attachment* note_of_next() const noexcept;

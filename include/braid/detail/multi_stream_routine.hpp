@@ -72,7 +72,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
         ++w->left_out;
         continue;
       }
-      engine_.backend_.wait_event(o.slot->stream, *m.event);
+      engine_.backend_.wait_event(o.slot->stream, m.recorded());
     }
   }
   /// It was handed over and committed. Under the lock.
@@ -106,8 +106,13 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   }
   bool is_of(const void* engine) const noexcept override { return &engine_ == engine; }
   bool begin() override;
-  /// How many ops were given in it.
-  [[nodiscard]] std::uint64_t length() const noexcept { return (round_ - 1) * ops_.size() + at(); }
+  struct extent_type {
+    std::uint64_t ops, round, streams;
+  };
+  /// How many ops were given in it, and how many there are in a round on how many streams.
+  [[nodiscard]] extent_type extent() const noexcept {
+    return {(round_ - 1) * ops_.size() + at(), ops_.size(), parts_.size()};
+  }
   /// Calls `visit(slot, cursor)` for the last op of each stream on the resource. By the thread that follows
   /// it.
   template <class Visit>
@@ -170,10 +175,10 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   void wait_for_all(const char* why) noexcept;
   void list_uses(slot_type& s) const noexcept;
   // The cursor of the last op of a part, among the first ones of a round, on a resource; 0 if there is none.
-  [[nodiscard]] std::uint64_t last_access(const detail::resource_state& of, std::uint32_t part,
+  [[nodiscard]] std::uint64_t last_access(const detail::resource_state& of, std::uint32_t by,
                                           std::uint32_t end_at, std::uint64_t round) const noexcept {
     for (std::uint32_t i = end_at; i-- > 0;) {
-      if (plan_.ops[i].part != part) continue;
+      if (plan_.ops[i].part != by) continue;
       const auto bound = std::span(bindings_).subspan(ops_[i].first_binding, ops_[i].bindings);
       if (std::ranges::any_of(bound, [&](const binding& b) { return b.state == &of; }))
         return cursor_of(i, round);
@@ -721,11 +726,11 @@ void multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
 // Under its lock, which is given back.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::leave_followed(routine& r) noexcept {
-  const std::uint64_t length = r.length();
+  const auto [length, round, streams] = r.extent();
   if (r.is_followed_) r.finish(false);
   r.lock_.unlock();
   detail::forget_followed();
-  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(length);
+  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(length, round, streams);
 }
 
 template <event_stream_backend B, class T>

@@ -81,9 +81,9 @@ class routine_finder {
   [[nodiscard]] const noted_resources& resources() const noexcept { return noted_; }
   /// Begins anew, after so many more ops.
   void forget(std::uint32_t rest = 0) noexcept;
-  /// A routine lasted for so many ops: if it was not worth its beginning and its end, the next one is not
-  /// looked for at once.
-  void note_end(std::uint64_t ops) noexcept;
+  /// A routine of so many ops a round and so many streams lasted for some ops: if it was not worth its
+  /// beginning and its end, the next one is not looked for at once.
+  void note_end(std::uint64_t ops, std::uint64_t round = 0, std::uint64_t streams = 0) noexcept;
 
  private:
   void drop_round() noexcept;
@@ -192,7 +192,8 @@ struct routine_here {
   std::uint64_t number = 0;  // of the engine that it was last used with; 0: none is followed there
   routine_base* followed = nullptr;
   routine_finder* finder = nullptr;
-  std::uint32_t others = 0;  // that are followed elsewhere
+  std::uint32_t others = 0;  // that are followed elsewhere,
+  std::uint64_t missed = 0;  // but not with this engine
   bool is_inside = false;    // one of its ops is open
   bool is_ready = false;     // as the finder says
   bool is_ending = false;    // the thread: nothing is kept any more
