@@ -367,7 +367,7 @@ TEST(routine, threads_with_routines_and_a_common_resource_stay_in_order) {
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       start.arrive_and_wait();
-      for (int i = 0; i < 300; ++i) {
+      for (unsigned i = 0; i < 300; ++i) {
         std::vector<binding> bindings{read(r.all[9]), read_write(r.all[t])};
         sim::op work{
             .label = "op",
@@ -415,6 +415,32 @@ TEST(routine, may_be_left_to_an_object_that_goes_with_its_thread) {
     for (int i = 0; i < 20; ++i) r.pingpong();
   });
   EXPECT_GT(r.followed(), 0U);
+}
+
+TEST(routine, two_threads_may_end_each_others_from_inside_their_ops) {
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    rig r;
+    std::latch both_inside(2);
+    const auto follow = [&](unsigned own) {
+      const auto round = [&](const std::function<void()>& inside = {}) {
+        std::vector<binding> bindings{read_write(r.all[own]), read(r.all[4 + own])};
+        (void)r.engine.resolve(stream_id{own}, bindings);
+        bindings = {read_write(r.all[own])};
+        const auto guard = r.engine.resolve(stream_id{own}, bindings);
+        if (inside) inside();
+      };
+      for (int i = 0; i < 10; ++i) round();
+      round([&] {
+        both_inside.arrive_and_wait();
+        r.all[4 + (1 - own)] = {};
+      });
+    };
+    std::thread other(follow, 1);
+    follow(0);
+    other.join();
+    EXPECT_GT(r.followed(), 0U);
+    r.is_checked = true;  // ops without work are not in the log
+  }
 }
 
 // ---- What is waited for in a round.

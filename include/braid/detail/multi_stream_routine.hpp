@@ -124,7 +124,10 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     }
   }
   void end() noexcept override {
-    if (detail::here.is_inside && detail::here.followed == this) return finish(true);
+    if (detail::here.is_inside) {
+      if (detail::here.followed == this) return finish(true);
+      detail::here.followed->end();  // two threads inside their ops may be about to end each other's routine
+    }
     const std::scoped_lock lock(lock_);
     if (is_followed_) finish(false);
   }
