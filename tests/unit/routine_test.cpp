@@ -78,7 +78,7 @@ void on_another_thread(F f) {
   std::thread(std::move(f)).join();
 }
 
-TEST(routine, is_followed_after_four_rounds_and_waits_as_before) {
+TEST(routine, is_followed_in_its_fourth_round_and_waits_as_before) {
   rig r;
   for (int i = 0; i < 3; ++i) r.fork_join();
   EXPECT_EQ(r.followed(), 0U);
