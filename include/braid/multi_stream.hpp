@@ -19,6 +19,7 @@
 // backend, and an event recorded on its slot at any later time covers it.
 
 #include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/multi_stream_follow.hpp"
 #include "braid/detail/multi_stream_give.hpp"
 #include "braid/detail/multi_stream_impl.hpp"
 #include "braid/detail/multi_stream_replay.hpp"

@@ -34,7 +34,7 @@ resource_state::~resource_state() {
 }
 
 void dispose(resource_state* state) noexcept {
-  if (state->routines.load(std::memory_order_relaxed) != 0) end_routines_of(*state);
+  if (state->routines.load(std::memory_order_acquire) != 0) end_routines_of(*state);
   for (open_op* op = innermost_open_op; op != nullptr; op = op->outer) {
     if (op->uses(state)) return op->adopt(state);
   }
@@ -57,7 +57,7 @@ resource resource::hand_on(std::string_view name) {
     throw usage_error(misuse::null_resource,
                       "hand_on() of a null resource: only a resource that was made has a history");
   }
-  if (state_->routines.load(std::memory_order_relaxed) != 0) detail::end_routines_of(*state_);
+  if (state_->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*state_);
   for (const detail::open_op* op = detail::innermost_open_op; op != nullptr; op = op->outer) {
     if (op->uses(state_)) {
       throw usage_error(misuse::inside_guard, "hand_on() of '" + state_->name +

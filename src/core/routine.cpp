@@ -304,7 +304,7 @@ struct routine_registry {
       each->is_one_gone_ = std::erase_if(each->all_,
                                          [&](resource_state* r) {
                                            if (r != &state) return false;
-                                           r->routines.fetch_sub(1, std::memory_order_relaxed);
+                                           r->routines.fetch_sub(1, std::memory_order_release);
                                            return true;
                                          }) != 0 ||
                            each->is_one_gone_;
@@ -328,7 +328,7 @@ void noted_resources::add(std::span<const binding> bindings) {
 void noted_resources::clear() noexcept {
   auto& registry = routine_registry::get();
   const std::scoped_lock lock(registry.mutex);
-  for (resource_state* r : all_) r->routines.fetch_sub(1, std::memory_order_relaxed);
+  for (resource_state* r : all_) r->routines.fetch_sub(1, std::memory_order_release);
   all_.clear();
   is_one_gone_ = false;
 }

@@ -49,6 +49,44 @@ TEST(cuda_backend, steady_work_makes_no_events) {
   EXPECT_EQ(rt->backend().events_made(), made);
 }
 
+TEST(cuda_backend, an_op_of_a_routine_that_throws_poisons_what_it_writes_until_the_next_round) {
+  const auto rt = make({.deterministic = false});
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  int ran = 0;
+  for (int i = 0; i < 40; ++i) {
+    rt->submit(stream_id{0}, "first", braid::write(x), [&](native, std::span<int>) {
+      if (i == 30) throw std::runtime_error("broken");
+    });
+    rt->submit(stream_id{1}, "second", read(x), braid::write(y),
+               [&](native, std::span<const int>, std::span<int>) { ++ran; });
+    if (i != 30) continue;
+    expect_failure("first", "broken", [&] { rt->wait(x); });
+    expect_failure("first", "broken", [&] { (void)rt->read(y).get(); });
+  }
+  rt->wait(y);
+  EXPECT_EQ(ran, 39);
+  EXPECT_EQ(rt->stats().failed, 1U);
+  EXPECT_GT(rt->stats().streams.followed, 0U);
+}
+
+TEST(cuda_backend, a_buffer_of_a_routine_may_go_inside_a_body) {
+  const auto rt = make({.deterministic = false});
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto gone = rt->make_buffer<int>(16, zeroed, "gone");
+  for (int i = 0; i < 30; ++i) {
+    rt->submit(stream_id{0}, "first", read_write(gone), read_write(x), [](native, auto...) {});
+    rt->submit(stream_id{1}, "second", read_write(x), [&](native, std::span<int>) {
+      if (i == 29) gone = {};
+    });
+  }
+  EXPECT_GT(rt->stats().streams.followed, 0U);
+  auto next = rt->make_buffer<int>(16, "next");
+  rt->fill(next, 3);
+  EXPECT_EQ(rt->read(next).get(), std::vector<int>(16, 3));
+  rt->wait(x);
+}
+
 TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_streams) {
   const auto rt = make({.deterministic = true});
   const std::string file = ::testing::TempDir() + "braid_cuda_trace_" + std::to_string(::getpid()) + ".json";

@@ -63,16 +63,6 @@ auto multi_stream<B, T>::open_on(slot_type& s, stream_id id, op_label* label,
   return guard(this, &s);
 }
 
-// An op was given in the usual way.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::observe(const slot_type& s, stream_id id, const op_label* label,
-                                 std::span<const binding> bindings) {
-  auto* const finder = detail::here.finder != nullptr ? detail::here.finder : detail::make_finder();
-  if (finder == nullptr) return;
-  finder->note(number_, {const_cast<slot_type*>(&s), id, label, s.cursor, 0, 0}, bindings);
-  detail::here.is_ready = finder->is_ready();
-}
-
 // The shortest way, for plain bindings of resources that nobody holds: it tries their locks, so that there is
 // no order of locks to keep. False: nothing is held or entered.
 template <event_stream_backend B, class T>

@@ -425,7 +425,7 @@ void multi_stream<B, T>::note_inside_guard(const binding& b, typename B::event e
   const auto give_back = [](detail::stamp* held) { held->release(); };
   const std::unique_ptr<detail::stamp, decltype(give_back)> held(by, give_back);
   // A routine that only reads the resource does not hold it, and would not come after.
-  if (b.state->routines.load(std::memory_order_relaxed) != 0) detail::end_routines_of(*b.state);
+  if (b.state->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*b.state);
   const locked lock(b.state->lock);
   if (b.state->handed_on) detail::throw_handed_on(*b.state);
   b.state->past.add(b.kind, b.range.offset, b.range.end(), 1, by, by->lane());

@@ -1,7 +1,7 @@
 #pragma once
 
-// How multi_stream follows a routine (see routine.hpp); part of multi_stream.hpp. Where events are waited
-// for.
+// A routine of multi_stream (see routine.hpp): how it begins, what its ops wait for, how it ends; part of
+// multi_stream.hpp. Where events are waited for.
 
 #include <algorithm>
 #include <mutex>
@@ -177,6 +177,9 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   void keep_marks(slot_type& s, const std::vector<detail::stamp_handle> (&stamps)[2]);
   void wait_for_all(const char* why) noexcept;
   void list_uses(slot_type& s) const noexcept;
+  static bool writes(const slot_type& s, const detail::resource_state& r) noexcept {
+    return std::ranges::any_of(s.all_uses(), [&](const auto& u) { return u.state == &r && u.exclusive; });
+  }
   // The cursor of the last op of a part, among the first ones of a round, on a resource; 0 if there is none.
   [[nodiscard]] std::uint64_t last_access(const detail::resource_state& of, std::uint32_t by,
                                           std::uint32_t end_at, std::uint64_t round) const noexcept {
@@ -417,6 +420,8 @@ bool multi_stream<B, T>::routine::make_marks() {
 
 // ---- Ending.
 
+// Who looks whether a resource or a lock is a routine's does so before it goes on with them: so the resources
+// are told, and the registry is left, when nothing of them is touched any more.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   // An op that is open stands in histories as any other one does.
@@ -429,20 +434,13 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
     r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor,
                               last != 0 ? last : cursor_of(r.last, round_ - 1));
   }
-  if (is_followed_) {
-    for (detail::resource_state* r : resources_) r->routines.fetch_sub(1, std::memory_order_relaxed);
-    if (end_at != 0 || round_ != 1) {
-      count_rounds(end_at);
-      try {
-        enter_rounds(end_at);
-      } catch (const std::exception& e) {
-        wait_for_all(e.what());
-      }
+  if (is_followed_ && (end_at != 0 || round_ != 1)) {
+    count_rounds(end_at);
+    try {
+      enter_rounds(end_at);
+    } catch (const std::exception& e) {
+      wait_for_all(e.what());
     }
-    is_followed_ = false;
-    is_over_.store(true, std::memory_order_relaxed);
-    engine_.following_.fetch_sub(1, std::memory_order_relaxed);
-    detail::leave_routine(*this);
   }
   return_borrowed();
   for (op& o : ops_) give_back(o);
@@ -450,16 +448,21 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   for (const part& p : parts_) {
     if (p.slot != open_slot) p.slot->cursor = p.slot->committed.load(std::memory_order_relaxed);
   }
-  if (!is_open) return release(parts_.size(), written_.size());
-  list_uses(*open_slot);
+  if (is_open) list_uses(*open_slot);
   for (detail::resource_state* r : written_) {
-    const auto uses = open_slot->all_uses();
-    if (std::ranges::none_of(uses, [&](const auto& u) { return u.state == r && u.exclusive; }))
-      r->lock.unlock();
+    if (!is_open || !writes(*open_slot, *r)) r->lock.unlock();
   }
   for (const part& p : parts_) {
     if (p.slot != open_slot) p.slot->lock.unlock();
   }
+  if (std::exchange(is_followed_, false)) {
+    // release: pairs with the acquire of those who ask before a resource goes
+    for (detail::resource_state* r : resources_) r->routines.fetch_sub(1, std::memory_order_release);
+    is_over_.store(true, std::memory_order_relaxed);
+    engine_.following_.fetch_sub(1, std::memory_order_relaxed);
+    detail::leave_routine(*this);
+  }
+  if (!is_open) return;
   open_slot->followed = nullptr;  // committed as any other op
   detail::here.is_inside = false;
   lock_.unlock();
@@ -611,153 +614,6 @@ void multi_stream<B, T>::routine::describe(alignment& a) const {
       a.waits.push_back({origin_of(w), cursor, cursor, w.binding, resource_of(w), w.why});
     }
     ++made;
-  }
-}
-
-// ---- Of the engine.
-
-// The thread's ops repeat themselves, and the next one is expected to be the first of a round.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::begin_routine() {
-  detail::routine_finder& finder = *detail::here.finder;
-  detail::here.is_ready = false;
-  // Whether what is expected is complete would decide what is followed.
-  const bool may_follow = !deterministic_ && !in_flight_ && marks_ == mark_policy::learned &&
-                          !log_->is_enabled(log_area::streaming);  // each wait is told
-  if (!may_follow || detail::innermost_open_op != nullptr || !finder.is_of(number_))
-    return finder.note_end(0);
-  try {
-    auto made = std::make_shared<routine>(*this);
-    if (!made->describe_ops(finder) || !detail::begin_routine(made, finder.resources()))
-      return finder.note_end(0);
-    detail::keep_followed(number_, std::move(made));
-    finder.forget();
-  } catch (const std::bad_alloc&) {
-    finder.note_end(0);  // it goes on in the usual way
-  }
-}
-
-// Waits for the last ops on a resource that the routine of this thread writes, which goes on. False: it does
-// not hold it.
-template <event_stream_backend B, class T>
-bool multi_stream<B, T>::wait_in_routine(const detail::resource_state& r) {
-  std::vector<std::pair<slot_type*, std::uint64_t>> last;
-  {
-    auto& followed = static_cast<routine&>(*detail::here.followed);
-    const std::scoped_lock lock(followed.lock_);
-    if (!followed.is_followed_ || !followed.holds(r.lock)) return false;
-    followed.last_accesses(r, [&](slot_type& s, std::uint64_t cursor) { last.emplace_back(&s, cursor); });
-  }
-  std::exception_ptr first;
-  for (const auto& [s, cursor] : last) {
-    try {
-      host_wait(*s, cursor);
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  }
-  if (first) std::rethrow_exception(first);
-  return true;
-}
-
-// False: the op is to be given in the usual way.
-template <event_stream_backend B, class T>
-bool multi_stream<B, T>::follow(slot_type& s, stream_id id, const op_label* label,
-                                std::span<const binding> bindings) {
-  if (detail::innermost_open_op != nullptr) [[unlikely]]
-    return false;
-  auto& r = static_cast<routine&>(*detail::here.followed);
-  r.lock_.lock();
-  if (!r.is_followed_ || !r.expects(s, id, label, bindings)) [[unlikely]] {
-    leave_followed(r);
-    return false;
-  }
-  follow_expected(r, s);
-  return true;
-}
-
-// Likewise, for an op that is known to be the expected one. Null: it is to be given in the usual way.
-template <event_stream_backend B, class T>
-auto multi_stream<B, T>::follow_next() -> slot_type* {
-  if (detail::innermost_open_op != nullptr) [[unlikely]]
-    return nullptr;
-  auto& r = static_cast<routine&>(*detail::here.followed);
-  r.lock_.lock();
-  if (!r.is_followed_) [[unlikely]] {
-    leave_followed(r);
-    return nullptr;
-  }
-  slot_type& s = r.next_slot();
-  follow_expected(r, s);
-  return &s;
-}
-
-template <event_stream_backend B, class T>
-detail::attachment* multi_stream<B, T>::note_of_next() const noexcept {
-  return static_cast<routine&>(*detail::here.followed).note().get();
-}
-
-template <event_stream_backend B, class T>
-auto multi_stream<B, T>::slot_of_next() const noexcept -> slot_type& {
-  return static_cast<routine&>(*detail::here.followed).next_slot();
-}
-
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::note_open(const slot_type& s, std::unique_ptr<detail::attachment> note) noexcept {
-  if constexpr (follows) static_cast<routine*>(s.followed)->note() = std::move(note);
-}
-
-// Under its lock, which is given back with the commit, or if this throws.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
-  s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // the slot is the routine's
-  if (s.has_waits) [[unlikely]]
-    s.forget_waits();
-  s.use_count = 0;
-  try {
-    r.open();
-  } catch (...) {
-    leave_followed(r);
-    throw;
-  }
-  s.followed = &r;
-  s.outer = nullptr;
-  detail::innermost_open_op = &s;
-  detail::here.is_inside = true;
-}
-
-// Under its lock, which is given back.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::leave_followed(routine& r) noexcept {
-  const auto [length, round, streams] = r.extent();
-  if (r.is_followed_) r.finish(false);
-  r.lock_.unlock();
-  detail::forget_followed();
-  if (detail::here.finder->is_of(number_)) detail::here.finder->note_end(length, round, streams);
-}
-
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::commit_followed(slot_type& s) noexcept {
-  auto& r = *static_cast<routine*>(std::exchange(s.followed, nullptr));
-  s.committed.store(s.cursor, std::memory_order_release);  // as in commit()
-  detail::innermost_open_op = nullptr;
-  detail::here.is_inside = false;
-  if (s.has_afterwork) [[unlikely]]
-    finish(s);
-  try {
-    r.close();
-  } catch (const std::exception& e) {
-    log_error(e.what());  // who waits for the op records an event in the usual way
-    return leave_followed(r);
-  }
-  r.lock_.unlock();
-}
-
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::describe_followed(slot_type& s) const {
-  if constexpr (follows) {
-    static_cast<const routine*>(s.followed)->describe(s.aligned);
-    s.has_waits = true;
   }
 }
 

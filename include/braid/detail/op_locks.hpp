@@ -237,8 +237,8 @@ class op_locks {
     backoff wait;
     do {
       r.lock.unlock();
-      // A routine reads it again and again: relaxed, it entered its reader under the lock.
-      if (r.routines.load(std::memory_order_relaxed) != 0) end_routines_of(r);
+      // A routine reads it again and again.
+      if (r.routines.load(std::memory_order_acquire) != 0) end_routines_of(r);
       wait.pause();
       r.lock.lock();
     } while (!is_free_of_readers(s, r));

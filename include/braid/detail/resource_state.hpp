@@ -42,7 +42,8 @@ struct alignas(64) resource_state {
   std::atomic<std::uint32_t> refs{1};
   std::string name;
   std::atomic<attachment*> attached{nullptr};  // set once, by the layer above
-  std::atomic<std::uint32_t> routines{0};  // that use it; orders nothing: who asks has it from who began them
+  std::atomic<std::uint32_t> routines{
+      0};  // that use it, or may: taken back, with release, when they do not any more
 
   /// Learns from what became of the last write, and starts the next.
   void note_written(op_label* by) noexcept {

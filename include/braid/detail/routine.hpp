@@ -22,7 +22,7 @@
 // histories keeps writers off, who end the routine when they meet it.
 //
 // Here are the parts that know no backend: how a routine is noticed, what its ops wait for, and how those who
-// come for a lock find it. See multi_stream_routine.hpp for the rest.
+// come for a lock find it. See multi_stream_routine.hpp and multi_stream_follow.hpp for the rest.
 
 namespace braid::detail {
 

@@ -315,17 +315,16 @@ template <runtime_backend B>
   const detail::label_ref label = detail::label_ref::of(text);
   if (label.lasting() == nullptr) [[unlikely]]
     return false;
-  // What is done for the op before this one from here on cannot be taken back.
   auto guard = engine_->resolve(*on, id, label.lasting(), {args.bound, args.count});
   detail::last_order = ++order;
   const std::uint64_t cursor = guard.cursor();
   const detail::op_point op(on->lane, cursor);
   for (std::uint32_t i = 0; i < args.count; ++i)
     note_access(*args.cores[i], args.bound[i].range, args.bound[i].kind, op);
-  B::note_begin(on->stream, cursor, label.lasting());
-  (void)engine_type::keep_open(guard);
   if (engine_type::is_followed(*on)) [[unlikely]]
     engine_->note_open(*on, std::make_unique<plain_note>(id, text, *label.lasting(), args));
+  B::note_begin(on->stream, cursor, label.lasting());
+  (void)engine_type::keep_open(guard);  // nothing throws from here on
   given.slot = on;
   given.native = native;
   given.label = label.lasting();
@@ -390,8 +389,9 @@ inline std::vector<touched> touches_of(const plain_arguments& args) {
   std::vector<touched> all;
   for (std::uint32_t i = 0; i < args.count; ++i) {
     const binding& b = args.bound[i];
-    all.push_back(
-        {b.state, args.data[i] - b.range.offset, b.range.offset, b.range.end(), b.kind, b.tag, false});
+    // Of an op of a routine the binding has no resource; the memory is the same as long as the buffer lives.
+    all.push_back({args.cores[i]->memory.load(std::memory_order_acquire), args.data[i] - b.range.offset,
+                   b.range.offset, b.range.end(), b.kind, b.tag, false});
   }
   return all;
 }
@@ -475,7 +475,7 @@ template <runtime_backend B>
 void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
   detail::block* memory = dead.memory.load(std::memory_order_acquire);  // pairs with take_memory()
   if (memory == nullptr) return;
-  if (memory->routines.load(std::memory_order_relaxed) != 0) detail::end_routines_of(*memory);
+  if (memory->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*memory);
   memory->is_owned.store(false, std::memory_order_relaxed);  // read by ops that fail, under their mutex
   if (needs_attention()) report_unasked(*memory);
   if (memory->is == detail::block::kind::adopted) release_adopted(dead, *memory);
