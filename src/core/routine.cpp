@@ -362,7 +362,8 @@ void leave_routine(const routine_base& routine) noexcept {
 
 void end_routine_of(const spin_lock& lock) noexcept {
   const auto holds = [&](const routine_base& r) { return r.holds(lock); };
-  if (const auto found = routine_registry::get().find(holds)) found->end();
+  // All: one that has let go of the lock, and is about to leave, may stand before the one that has it by now.
+  while (const auto found = routine_registry::get().find(holds)) found->end();
 }
 
 void end_routines_of(const resource_state& state) noexcept {
