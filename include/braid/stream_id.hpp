@@ -22,6 +22,7 @@ struct stream_id {
   [[nodiscard]] constexpr std::uint64_t special_index() const noexcept { return value & ~special_bit; }
 
   friend constexpr auto operator<=>(const stream_id&, const stream_id&) = default;
+  friend constexpr bool operator==(const stream_id&, const stream_id&) = default;  // nvcc does not make it
 
  private:
   static constexpr std::uint64_t special_bit = std::uint64_t{1} << 63;

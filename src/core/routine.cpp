@@ -384,7 +384,7 @@ void end_all_routines() noexcept {
 
 // ---- Of a thread.
 
-constinit thread_local routine_here here;
+alignas(64) constinit thread_local routine_here here;
 
 namespace {
 
@@ -421,6 +421,7 @@ void keep_followed(std::uint64_t number, std::shared_ptr<routine_base> routine) 
   std::erase_if(mine.followed, [&](const auto& e) { return e.number == number; });
   if (mine.followed.size() == thread_share::most) mine.followed.erase(mine.followed.begin());
   here.followed = routine.get();
+  here.expected = nullptr;
   here.number = number;
   mine.followed.push_back({number, std::move(routine)});
   mine.note();
@@ -431,6 +432,7 @@ void forget_followed() noexcept {
   std::erase_if(mine.followed, [](const auto& e) { return e.number == here.number; });
   here.number = 0;
   here.followed = nullptr;
+  here.expected = nullptr;
   mine.note();
 }
 
@@ -441,6 +443,7 @@ bool turn_to_followed(std::uint64_t number) noexcept {
   if (is_found) {
     here.number = number;
     here.followed = found->routine.get();
+    here.expected = here.followed->noted();
   } else {
     std::erase_if(mine.followed,
                   [](const auto& e) { return e.routine->is_over() && e.number != here.number; });

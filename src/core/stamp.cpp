@@ -5,12 +5,28 @@
 
 namespace braid::detail {
 
+namespace {
+
+// Calls `visit(first, length)` for each run of ones, from the lowest on. Lanes are dense, and runs are few.
+template <class Visit>
+[[gnu::always_inline]] inline void for_runs(std::uint64_t bits, Visit visit) {
+  while (bits != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(bits));
+    const auto length = static_cast<unsigned>(std::countr_one(bits >> first));
+    visit(first, length);
+    bits &= bits + (std::uint64_t{1} << first);  // without the run
+  }
+}
+
+}  // namespace
+
 std::uint64_t clock::known_foreign(lane_id lane) const noexcept {
   const clock_entry& entry = foreign_entries_[index_of(lane) % foreign_places];
   return entry.lane == lane ? entry.cursor : 0;
 }
 
-void clock::learn(lane_id lane, std::uint64_t cursor) noexcept {
+// Of a lane that has no entry.
+void clock::learn_anew(lane_id lane, std::uint64_t cursor) noexcept {
   if (is_foreign(lane)) {
     const unsigned place = index_of(lane) % foreign_places;
     if ((foreign_ >> place & 1) == 0) ++count_;
@@ -20,29 +36,29 @@ void clock::learn(lane_id lane, std::uint64_t cursor) noexcept {
   }
   const unsigned place = index_of(lane) % places;
   const std::uint64_t bit = std::uint64_t{1} << place;
-  clock_entry& entry = entries_[place];
-  if ((occupied_ & bit) != 0 && entry.lane == lane) {
-    if (entry.cursor < cursor) entry.cursor = cursor;
-    return;
-  }
   if ((occupied_ & bit) != 0) {
     evicted_ |= bit;
   } else {
     ++count_;
   }
   occupied_ |= bit;
-  entry = {cursor, lane};
+  entries_[place] = {cursor, lane};
 }
 
 void clock::learn(const stamp& other, lane_id own) noexcept {
-  for (const clock_entry& told : other.entries()) {
-    clock_entry& entry = entries_[index_of(told.lane) % places];
-    if (entry.lane == told.lane && entry.cursor != 0) [[likely]] {  // never of a foreign lane, nor its own
-      if (entry.cursor < told.cursor) entry.cursor = told.cursor;
-    } else if (told.lane != own) {
-      learn(told.lane, told.cursor);
+  const clock_entry* told = other.data();
+  for_runs(other.occupied_, [&](unsigned first, unsigned length) {
+    clock_entry* entry = entries_ + first;
+    for (const clock_entry* const end = told + length; told != end; ++told, ++entry) {
+      if (entry->lane == told->lane) [[likely]] {
+        if (entry->cursor < told->cursor) entry->cursor = told->cursor;
+      } else if (told->lane != own) {
+        learn(told->lane, told->cursor);
+      }
     }
-  }
+  });
+  for (const clock_entry* const end = other.data() + other.size_; told != end; ++told)
+    learn(told->lane, told->cursor);  // foreign ones
 }
 
 void stamp::recycle() noexcept {
@@ -94,9 +110,10 @@ stamp* stamp_pool::make(const clock& from) {
   made->foreign_ = from.foreign_;
   made->size_ = static_cast<std::uint8_t>(size);
   clock_entry* entry = made->data();
-  for (std::uint64_t left = from.occupied_; left != 0; left &= left - 1) {
-    *entry++ = from.entries_[std::countr_zero(left)];
-  }
+  for_runs(from.occupied_, [&](unsigned first, unsigned length) {
+    for (const clock_entry *next = from.entries_ + first, *end = next + length; next != end;)
+      *entry++ = *next++;
+  });
   for (std::uint32_t left = from.foreign_; left != 0; left &= left - 1) {
     *entry++ = from.foreign_entries_[std::countr_zero(left)];
   }

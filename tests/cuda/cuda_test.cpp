@@ -54,18 +54,19 @@ TEST(cuda_backend, an_op_of_a_routine_that_throws_poisons_what_it_writes_until_t
   auto x = rt->make_buffer<int>(16, zeroed, "x");
   auto y = rt->make_buffer<int>(16, zeroed, "y");
   int ran = 0;
-  for (int i = 0; i < 40; ++i) {
+  // A routine does not begin where something is over early; then it is looked for again.
+  for (int i = 0; i < 400; ++i) {
     rt->submit(stream_id{0}, "first", braid::write(x), [&](native, std::span<int>) {
-      if (i == 30) throw std::runtime_error("broken");
+      if (i == 300) throw std::runtime_error("broken");
     });
     rt->submit(stream_id{1}, "second", read(x), braid::write(y),
                [&](native, std::span<const int>, std::span<int>) { ++ran; });
-    if (i != 30) continue;
+    if (i != 300) continue;
     expect_failure("first", "broken", [&] { rt->wait(x); });
     expect_failure("first", "broken", [&] { (void)rt->read(y).get(); });
   }
   rt->wait(y);
-  EXPECT_EQ(ran, 39);
+  EXPECT_EQ(ran, 399);
   EXPECT_EQ(rt->stats().failed, 1U);
   EXPECT_GT(rt->stats().streams.followed, 0U);
 }
@@ -74,10 +75,10 @@ TEST(cuda_backend, a_buffer_of_a_routine_may_go_inside_a_body) {
   const auto rt = make({.deterministic = false});
   auto x = rt->make_buffer<int>(16, zeroed, "x");
   auto gone = rt->make_buffer<int>(16, zeroed, "gone");
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 400; ++i) {  // as above
     rt->submit(stream_id{0}, "first", read_write(gone), read_write(x), [](native, auto...) {});
     rt->submit(stream_id{1}, "second", read_write(x), [&](native, std::span<int>) {
-      if (i == 29) gone = {};
+      if (i == 399) gone = {};
     });
   }
   EXPECT_GT(rt->stats().streams.followed, 0U);
@@ -321,7 +322,8 @@ TEST(cuda_backend, an_event_may_outlive_its_runtime) {
 
 TEST(cuda_backend, a_stream_keeps_its_handles_when_a_runtime_that_adopted_it_goes) {
   static constexpr char key = 0;
-  static int made = 0;
+  static int made;
+  made = 0;
   const auto make_one = [](native) -> void* { return &++made; };
   const auto rt = make();
   native const stream = rt->engine().stream_of(rt->engine().lane_of(stream_id{0})).native();

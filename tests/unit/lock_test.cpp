@@ -34,6 +34,28 @@ TEST(spin_lock, try_lock_declines_while_it_is_held) {
   lock.unlock();
 }
 
+TEST(spin_lock, who_only_tries_takes_it_from_no_routine) {
+  spin_lock lock;
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) {
+      if (lock.try_lock()) lock.unlock();
+    }
+  });
+  unsigned lost = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    while (!lock.try_lock()) relax();
+    if (!lock.keep_for_routine()) ++lost;
+    relax();
+    if (lock.keep_for_routine()) ++lost;  // it was not the routine's any more
+    lock.unlock();
+    for (int pause = i % 16; pause > 0; --pause) relax();  // the other sees it open
+  }
+  done = true;
+  other.join();
+  EXPECT_EQ(lost, 0U);
+}
+
 TEST(spin_lock, a_sleeper_gets_it_when_a_long_holder_gives_it_back) {
   spin_lock lock;
   std::atomic<bool> waiting{false};

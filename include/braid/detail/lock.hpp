@@ -47,8 +47,10 @@ class spin_lock {
       lock_slowly(was);
   }
   [[gnu::always_inline]] bool try_lock() noexcept {
-    return word_.load(std::memory_order_relaxed) == open &&
-           word_.exchange(held, std::memory_order_acquire) == open;
+    std::uint32_t was = word_.load(std::memory_order_relaxed);
+    // Not an exchange: it could take from a routine what nobody would come for then.
+    return was == open &&
+           word_.compare_exchange_strong(was, held, std::memory_order_acquire, std::memory_order_relaxed);
   }
   [[gnu::always_inline]] void unlock() noexcept {
     const std::uint32_t was = word_.load(std::memory_order_relaxed);

@@ -160,12 +160,9 @@ class multi_stream final : private detail::gate_keeper {
     return detail::here.others != 0 && detail::here.missed != number_ && !detail::here.is_inside &&
            detail::turn_to_followed(number_);
   }
-  /// What was noted with the op that is expected next; null if nothing was.
-  [[nodiscard]] detail::attachment* note_of_next() const noexcept;
-  /// The slot of that op.
-  [[nodiscard]] detail::slot<B>& slot_of_next() const noexcept;
-  /// Gives the op that is expected next; it is open then, without a guard. Null: it was not given.
-  [[nodiscard]] detail::slot<B>* follow_next();
+  /// Gives the op that is expected next, on its slot; it is open then, without a guard. False: it was not
+  /// given.
+  [[nodiscard]] bool follow_next(detail::slot<B>& s);
   /// Whether the op that is open on the slot is one of a routine.
   [[nodiscard]] static bool is_followed(const detail::slot<B>& s) noexcept { return s.followed != nullptr; }
   void note_open(const detail::slot<B>& s, std::unique_ptr<detail::attachment> note) noexcept;
@@ -272,7 +269,7 @@ class multi_stream final : private detail::gate_keeper {
   bool follow(slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
   [[gnu::always_inline]] inline void follow_expected(routine& r, slot_type& s);
   [[gnu::noinline]] void leave_followed(routine& r) noexcept;
-  void commit_followed(slot_type& s) noexcept;
+  [[gnu::always_inline]] inline void commit_followed(slot_type& s) noexcept;
   [[nodiscard]] bool wait_in_routine(const detail::resource_state& r);
   void observe(const slot_type& s, stream_id id, const op_label* label, std::span<const binding> bindings);
   /// What was done in routines is entered.

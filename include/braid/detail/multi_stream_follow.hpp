@@ -76,35 +76,24 @@ bool multi_stream<B, T>::follow(slot_type& s, stream_id id, const op_label* labe
   return true;
 }
 
-// Likewise, for an op that is known to be the expected one. Null: it is to be given in the usual way.
+// Likewise, for an op that is known to be the expected one.
 template <event_stream_backend B, class T>
-auto multi_stream<B, T>::follow_next() -> slot_type* {
+bool multi_stream<B, T>::follow_next(slot_type& s) {
   if (detail::innermost_open_op != nullptr) [[unlikely]]
-    return nullptr;
+    return false;
   auto& r = static_cast<routine&>(*detail::here.followed);
   r.lock_.lock();
   if (!r.is_followed_) [[unlikely]] {
     leave_followed(r);
-    return nullptr;
+    return false;
   }
-  slot_type& s = r.next_slot();
   follow_expected(r, s);
-  return &s;
-}
-
-template <event_stream_backend B, class T>
-detail::attachment* multi_stream<B, T>::note_of_next() const noexcept {
-  return static_cast<routine&>(*detail::here.followed).note().get();
-}
-
-template <event_stream_backend B, class T>
-auto multi_stream<B, T>::slot_of_next() const noexcept -> slot_type& {
-  return static_cast<routine&>(*detail::here.followed).next_slot();
+  return true;
 }
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::note_open(const slot_type& s, std::unique_ptr<detail::attachment> note) noexcept {
-  if constexpr (follows) static_cast<routine*>(s.followed)->note() = std::move(note);
+  if constexpr (follows) static_cast<routine*>(s.followed)->note(std::move(note));
 }
 
 // Under its lock, which is given back with the commit, or if this throws.
@@ -113,16 +102,14 @@ void multi_stream<B, T>::follow_expected(routine& r, slot_type& s) {
   s.cursor = s.committed.load(std::memory_order_relaxed) + 1;  // the slot is the routine's
   if (s.has_waits) [[unlikely]]
     s.forget_waits();
-  s.use_count = 0;
   try {
     r.open();
   } catch (...) {
     leave_followed(r);
     throw;
   }
-  s.followed = &r;
-  s.outer = nullptr;
   detail::innermost_open_op = &s;
+  detail::here.expected = nullptr;
   detail::here.is_inside = true;
 }
 
@@ -138,7 +125,7 @@ void multi_stream<B, T>::leave_followed(routine& r) noexcept {
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::commit_followed(slot_type& s) noexcept {
-  auto& r = *static_cast<routine*>(std::exchange(s.followed, nullptr));
+  auto& r = *static_cast<routine*>(s.followed);
   s.committed.store(s.cursor, std::memory_order_release);  // as in commit()
   detail::innermost_open_op = nullptr;
   detail::here.is_inside = false;
@@ -150,6 +137,7 @@ void multi_stream<B, T>::commit_followed(slot_type& s) noexcept {
     log_error(e.what());  // who waits for the op records an event in the usual way
     return leave_followed(r);
   }
+  detail::here.expected = r.noted();
   r.lock_.unlock();
 }
 

@@ -132,6 +132,8 @@ void multi_stream<B, T>::back_off(slot_type& s, std::uint32_t taken) noexcept {
   if constexpr (sync) {
     while (taken-- > 0) s.use_list[taken].state->lock.unlock();
   }
+  s.needs.clear();
+  s.plan.clear();
   s.other_ops = 7;  // with this one
 }
 
@@ -140,35 +142,28 @@ void multi_stream<B, T>::back_off(slot_type& s, std::uint32_t taken) noexcept {
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::try_locks(slot_type& s, std::span<const binding> bindings) {
   const auto count = static_cast<std::uint32_t>(bindings.size());
-  auto* const uses = s.use_list.get();
+  auto* next = s.use_list.get();
   tally seen;
   std::uint32_t held = 0;
-  bool has_all = true;
-  const auto leave = [&]() noexcept {
-    s.needs.clear();
-    s.plan.clear();
-    back_off(s, held);
-  };
   try {
-    while (held < count && has_all) {
-      const binding& b = bindings[held];
-      has_all = locks_.try_lock_plain(b);
-      if (!has_all) [[unlikely]]
+    for (const binding& b : bindings) {
+      if (!locks_.try_lock_plain(b)) [[unlikely]]
         break;
-      uses[held] = {b.state, held, b.kind != access::read};
+      *next++ = {b.state, held, b.kind != access::read};
       ++held;
       if (b.state->past.is_of(s.lane)) {
         ++seen.same;
-      } else {
-        has_all = plan_for(s, b, held - 1, seen);
+      } else if (!plan_for(s, b, held - 1, seen)) [[unlikely]] {
+        back_off(s, held);
+        return false;
       }
     }
   } catch (...) {
-    leave();
+    back_off(s, held);
     throw;
   }
-  if (!has_all) [[unlikely]] {
-    leave();
+  if (held != count) [[unlikely]] {
+    back_off(s, held);
     return false;
   }
   note(s, seen);
@@ -184,7 +179,9 @@ bool multi_stream<B, T>::plan_for(slot_type& s, const binding& b, std::uint32_t 
   const auto before = r.past.before_whole(b.kind);
   if (before.points == nullptr) [[unlikely]]
     return false;
-  for (const detail::point& p : *before.points) {
+  const detail::point* next = before.points->begin();
+  for (const detail::point* const end = next + before.points->size(); next != end; ++next) {
+    const detail::point& p = *next;
     if (p.lane == s.lane) {
       ++seen.same;
       continue;
@@ -236,8 +233,8 @@ void multi_stream<B, T>::give_locked(slot_type& s, op_label* label, std::span<co
     if (!give_back(s, bindings, count, entered)) commit_without_work(s);
     throw;
   }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (uses[i].exclusive) enter_writer(s, *uses[i].state, label);
+  for (const auto& u : std::span(uses, count)) {
+    if (u.exclusive) enter_writer(s, *u.state, label);
   }
   if (wants_mark) s.mark_wanted = true;
 }

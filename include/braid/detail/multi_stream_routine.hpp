@@ -29,16 +29,16 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     bool is_left_out;        // the last time, because the op was known to be over
     std::uint64_t left_out;  // how often
   };
-  struct op {
+  struct alignas(64) op {  // what is looked at each time comes first
     slot_type* slot;
+    std::uint32_t first_wait, waits;
+    detail::mark<B>* marks[2] = {};              // ours, in no list; but for the one of round 0
+    std::unique_ptr<detail::attachment> note{};  // of the layer above
     stream_id id;
     const op_label* label;
     std::uint32_t first_binding, bindings;
-    std::uint32_t first_wait, waits;
     bool is_awaited;
-    detail::mark<B>* marks[2] = {};              // ours, in no list; but for the one of round 0
-    detail::mark<B>* spare = nullptr;            // ours, while that one is the slot's
-    std::unique_ptr<detail::attachment> note{};  // of the layer above
+    detail::mark<B>* spare = nullptr;  // ours, while the first of the marks is the slot's
   };
 
   explicit routine(multi_stream& of) : engine_(of) {}
@@ -64,6 +64,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   /// The next op, which is the expected one: its stream waits. Under the lock.
   void open() {
     const op& o = *next_;
+    if (o.waits == 0) return;
     for (wait *w = waits_.data() + o.first_wait, *const end = w + o.waits; w != end; ++w) {
       const op& origin = ops_[w->op];
       const detail::mark<B>& m = *origin.marks[(round_ - w->back) & 1];
@@ -93,8 +94,8 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   /// Of the op that is open.
   void describe(alignment& a) const;
   // By the thread that follows it: nobody else moves on.
-  [[nodiscard]] slot_type& next_slot() const noexcept { return *next_->slot; }
-  [[nodiscard]] std::unique_ptr<detail::attachment>& note() noexcept { return next_->note; }
+  [[nodiscard]] detail::attachment* noted() const noexcept override { return next_->note.get(); }
+  void note(std::unique_ptr<detail::attachment> of_next) noexcept { next_->note = std::move(of_next); }
 
   bool holds(const detail::spin_lock& lock) const noexcept override {
     return std::ranges::any_of(parts_, [&](const part& p) { return &p.slot->lock == &lock; }) ||
@@ -132,10 +133,15 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     if (is_followed_) finish(false);
   }
 
-  detail::spin_lock lock_;
+  alignas(64) detail::spin_lock lock_;
   bool is_followed_ = false;  // under the lock
 
  private:
+  // Beside the lock, because each op looks at them.
+  op* next_ = nullptr;
+  op* end_ = nullptr;
+  std::uint64_t round_ = 1;
+
   struct standing {
     detail::resource_state* state;
     std::uint32_t part;
@@ -208,9 +214,6 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   std::vector<known_before>
       before_;                // the routine: what the ops of round 0 knew that the next round waits for
   std::size_t standing_ = 0;  // so many of them are in their histories
-  op* next_ = nullptr;
-  op* end_ = nullptr;
-  std::uint64_t round_ = 1;
 };
 
 // ---- Beginning.
@@ -226,6 +229,11 @@ bool multi_stream<B, T>::routine::begin() {
       for (detail::resource_state* r : written_) is_kept = is_kept && r->lock.keep_for_routine();
       if (is_kept) {
         for (detail::resource_state* r : resources_) r->routines.fetch_add(1, std::memory_order_relaxed);
+        for (const part& p : parts_) {
+          p.slot->followed = this;
+          p.slot->use_count = 0;
+          p.slot->outer = nullptr;
+        }
         is_followed_ = true;
         engine_.following_.fetch_add(1, std::memory_order_relaxed);
         return true;
@@ -266,7 +274,14 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
       planned.back().uses.push_back({number, b.kind});
       bindings_.push_back(b);
     }
-    ops_.push_back({s, taken.id, taken.label, first, static_cast<std::uint32_t>(bound.size()), 0, 0, false});
+    ops_.push_back({.slot = s,
+                    .first_wait = 0,
+                    .waits = 0,
+                    .id = taken.id,
+                    .label = taken.label,
+                    .first_binding = first,
+                    .bindings = static_cast<std::uint32_t>(bound.size()),
+                    .is_awaited = false});
     if (parts_.size() > most_parts || bindings_.size() > most_bindings) return false;
   }
   // In the order of the lanes, as waits come.
@@ -446,6 +461,7 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   for (op& o : ops_) give_back(o);
   before_.clear();
   for (const part& p : parts_) {
+    p.slot->followed = nullptr;  // an op that is open is committed as any other one
     if (p.slot != open_slot) p.slot->cursor = p.slot->committed.load(std::memory_order_relaxed);
   }
   if (is_open) list_uses(*open_slot);
@@ -463,7 +479,6 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
     detail::leave_routine(*this);
   }
   if (!is_open) return;
-  open_slot->followed = nullptr;  // committed as any other op
   detail::here.is_inside = false;
   lock_.unlock();
 }

@@ -89,9 +89,14 @@ class point_set {
       put_first(cursor, by, lane);
       return true;
     }
-    point& first = *data();
-    if (size_ != 1 || first.lane != lane) return false;
-    replace(first, cursor, by, lane);
+    point* const first = data();
+    if (size_ == 1 && first->lane == lane) {
+      replace(*first, cursor, by, lane);
+      return true;
+    }
+    if (size_ == capacity_ || first[size_ - 1].lane >= lane) return false;
+    if (by != nullptr) by->retain_under_lock();
+    first[size_++] = {cursor, by, lane};  // streams often come in the order of their lanes
     return true;
   }
 

@@ -170,6 +170,8 @@ class routine_base {
   [[nodiscard]] virtual bool begin() = 0;
   /// Ends it, if it is still followed: on any thread, also inside one of its ops.
   virtual void end() noexcept = 0;
+  /// What was noted with the next op, if anything was.
+  [[nodiscard]] virtual attachment* noted() const noexcept = 0;
   /// A hint: whether it has ended.
   [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_relaxed); }
 
@@ -191,6 +193,7 @@ void end_all_routines() noexcept;
 struct routine_here {
   std::uint64_t number = 0;  // of the engine that it was last used with; 0: none is followed there
   routine_base* followed = nullptr;
+  attachment* expected = nullptr;  // noted with its next op; null also while one of its ops is open
   routine_finder* finder = nullptr;
   std::uint32_t others = 0;  // that are followed elsewhere,
   std::uint64_t missed = 0;  // but not with this engine
@@ -198,7 +201,7 @@ struct routine_here {
   bool is_ready = false;     // as the finder says
   bool is_ending = false;    // the thread: nothing is kept any more
 };
-extern constinit thread_local routine_here here;
+alignas(64) extern constinit thread_local routine_here here;
 /// Made at first use, and kept until the thread ends: then null.
 routine_finder* make_finder();
 /// It is the one that is followed with this engine from now on.

@@ -19,6 +19,7 @@
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pack.hpp"
 #include "braid/detail/recording_session.hpp"
+#include "braid/detail/routine.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/detail/time.hpp"
 #include "braid/detail/trace_hooks.hpp"
@@ -182,6 +183,50 @@ struct plain_arguments {
   buffer_core* const* cores;
   std::byte** data;
   std::uint32_t count;
+};
+
+/// What a submit says of an op on buffers alone, and what followed from that the last time: noted with an op
+/// of a routine. While the routine is followed none of its buffers can have gone.
+struct plain_note final : attachment {
+  struct argument {
+    const buffer_core* core;
+    byte_range range;
+    std::byte* data;
+  };
+  static constexpr std::size_t most = 29;  // arguments
+  /// How many arguments, and how each is used, in one word.
+  template <std::size_t Count>
+  [[nodiscard]] static constexpr std::uint64_t shape_of(const std::array<access, Count>& kinds) noexcept {
+    std::uint64_t shape = Count;
+    for (const access kind : kinds) shape = shape << 2 | static_cast<std::uint64_t>(kind);
+    return shape;
+  }
+
+  plain_note(const void* runtime, void* on_slot, stream_id on, op_label& of, const plain_arguments& args);
+
+  /// Whether the submit says the same.
+  template <class... Args>
+  [[nodiscard, gnu::always_inline]] bool is(const void* runtime, stream_id on, std::string_view text,
+                                            const Args&... args) const noexcept {
+    static_assert(sizeof...(Args) <= most);
+    if (home != runtime || id != on || size != text.size() ||
+        shape != shape_of(std::array<access, sizeof...(Args)>{Args::kind...}))
+      return false;
+    const argument* mine = arguments;
+    return ((mine->core == args.core && (mine++)->range == args.range()) && ...) &&
+           is_same_text(text, {name, size});
+  }
+
+  const void* home;
+  void* slot;
+  stream_id id;
+  std::uint64_t shape;
+  op_label* label;
+  const char* name;  // the label's
+  std::size_t size;
+  const argument* arguments;  // of `few`, or `many` if they are more
+  std::array<argument, 3> few{};
+  std::unique_ptr<argument[]> many;
 };
 
 }  // namespace detail
@@ -445,6 +490,12 @@ class basic_runtime final : private detail::runtime_base {
   template <class T>
   static void note_use(const detail::scratch_argument<T>&, detail::op_point) noexcept {}
   static void note_use(const binding&, detail::op_point) noexcept {}
+  [[gnu::always_inline]] static void note_given(detail::buffer_core& core, access kind, detail::op_point op,
+                                                std::uint64_t order) noexcept {
+    // relaxed: hints
+    (kind == access::read ? core.last_read : core.last_write).store(op.bits, std::memory_order_relaxed);
+    core.last_order.store(order, std::memory_order_relaxed);
+  }
   [[gnu::always_inline]] static inline void note_access(detail::buffer_core& core, byte_range range,
                                                         access kind, detail::op_point op);
 
@@ -503,13 +554,11 @@ class basic_runtime final : private detail::runtime_base {
     detail::slot<B>* slot;
     const void* native;
     const op_label* label;
-    std::uint64_t cursor;
-    detail::op_rank rank;
+    std::uint64_t order;
+    detail::op_point point;
     bool is_watched;  // something may be poisoned
 
-    [[nodiscard]] detail::op_info info() const noexcept {
-      return {&label->name(), rank.order(), detail::op_point(rank.lane(), cursor)};
-    }
+    [[nodiscard]] detail::op_info info() const noexcept { return {&label->name(), order, point}; }
   };
   template <class>
   struct is_buffer : std::false_type {};
@@ -518,9 +567,9 @@ class basic_runtime final : private detail::runtime_base {
   /// Whether an op can be given plainly, and what is not told by its types allows it.
   template <class Body, class... Args>
   static constexpr bool is_plain_op =
-      detail::plainly_enqueueing<B> && (is_buffer<Args>::value && ...) && !requires(std::decay_t<Body>& b) {
-        b.refuse();
-      } && !requires(std::decay_t<Body>& b, detail::failure_ptr why) { b.finish(why); };
+      detail::plainly_enqueueing<B> && sizeof...(Args) <= detail::plain_note::most &&
+      (is_buffer<Args>::value && ...) && !requires(std::decay_t<Body>& b) { b.refuse(); } &&
+      !requires(std::decay_t<Body>& b, detail::failure_ptr why) { b.finish(why); };
   template <class Body, std::size_t... I, class... Args>
   submission give_plain(const stream_id* where, std::string_view text, Body&& body, std::index_sequence<I...>,
                         const Args&... args);
@@ -528,9 +577,16 @@ class basic_runtime final : private detail::runtime_base {
   [[nodiscard]] bool begin_plain(const stream_id* where, std::string_view text,
                                  const detail::plain_arguments& args, given_plainly& given)
     requires detail::plainly_enqueueing<B>;
-  struct plain_note;
-  [[gnu::always_inline]] inline bool follow_plain(const plain_note& note, const detail::plain_arguments& args,
-                                                  given_plainly& given)
+  /// What was noted with the op that this thread is expected to give next.
+  [[nodiscard, gnu::always_inline]] const detail::plain_note* expected_note() const noexcept {
+    const auto* const note = static_cast<const detail::plain_note*>(detail::here.expected);
+    if (note != nullptr && note->home == this) [[likely]]
+      return note;
+    return detail::here.others != 0 ? turn_to_expected() : nullptr;
+  }
+  [[nodiscard]] const detail::plain_note* turn_to_expected() const noexcept;
+  /// Gives that op, about which nothing has to be looked at again. False: it was not given.
+  [[nodiscard]] bool follow_plain(const detail::plain_note& note, given_plainly& given)
     requires detail::plainly_enqueueing<B>;
   /// The stream for an op that names none. False, and none was chosen: it is not to be given plainly.
   bool place_plain(const detail::plain_arguments& args, stream_id& id);

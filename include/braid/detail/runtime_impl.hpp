@@ -218,51 +218,26 @@ template <runtime_backend B>
   return given;
 }
 
-/// What a submit says of an op, and what followed from that the last time: noted with an op of a routine.
-/// While the routine is followed none of its buffers can have gone.
-template <runtime_backend B>
-struct basic_runtime<B>::plain_note final : detail::attachment {
-  struct argument {
-    detail::buffer_core* core;
-    byte_range range;
-    std::uint32_t tag;
-    access kind;
-    std::byte* data;
-  };
-
-  plain_note(stream_id on, std::string_view label_text, op_label& of, const detail::plain_arguments& args)
-      : id(on), text(label_text), label(&of), count(args.count) {
-    if (count > few.size()) many = std::make_unique<argument[]>(count);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const binding& b = args.bound[i];
-      (many ? many[i] : few[i]) = {args.cores[i], b.range, b.tag, b.kind, args.data[i]};
-    }
+inline detail::plain_note::plain_note(const void* runtime, void* on_slot, stream_id on, op_label& of,
+                                      const plain_arguments& args)
+    : home(runtime),
+      slot(on_slot),
+      id(on),
+      shape(args.count),
+      label(&of),
+      name(of.name().data()),
+      size(of.name().size()),
+      arguments(few.data()) {
+  if (args.count > few.size()) {
+    many = std::make_unique<argument[]>(args.count);
+    arguments = many.get();
   }
-
-  /// Whether the submit says the same; then it also gets where the bytes are.
-  [[nodiscard, gnu::always_inline]] bool is(stream_id on, std::string_view label_text,
-                                            const detail::plain_arguments& args) const noexcept {
-    if (on != id || label_text.data() != text.data() || label_text.size() != text.size() ||
-        args.count != count)
-      return false;
-    const argument* mine = many ? many.get() : few.data();
-    for (std::uint32_t i = 0; i < args.count; ++i, ++mine) {
-      const binding& b = args.bound[i];
-      if (args.cores[i] != mine->core || b.range.offset != mine->range.offset ||
-          b.range.size != mine->range.size || b.kind != mine->kind || b.tag != mine->tag)
-        return false;
-      args.data[i] = mine->data;
-    }
-    return detail::is_same_text(label_text, label->name());  // the memory may hold another text by now
+  for (std::uint32_t i = 0; i < args.count; ++i) {
+    const binding& b = args.bound[i];
+    (many ? many[i] : few[i]) = {args.cores[i], b.range, args.data[i]};
+    shape = shape << 2 | static_cast<std::uint64_t>(b.kind);  // as shape_of()
   }
-
-  stream_id id;
-  std::string_view text;  // where it stood
-  op_label* label;
-  std::uint32_t count;
-  std::array<argument, 3> few{};
-  std::unique_ptr<argument[]> many;  // if they are more
-};
+}
 
 // Whatever is unusual is left to the other way, which also says what is wrong.
 template <runtime_backend B>
@@ -272,11 +247,6 @@ template <runtime_backend B>
 {
   if (detail::running_body != nullptr || is_traced()) [[unlikely]]
     return false;
-  if (where != nullptr && engine_->is_following()) {
-    const auto* const note = static_cast<const plain_note*>(engine_->note_of_next());
-    if (note != nullptr && note->is(*where, text, args) && follow_plain(*note, args, given)) [[likely]]
-      return true;
-  }
   stream_id id;
   if (where != nullptr) {
     id = *where;
@@ -294,11 +264,12 @@ template <runtime_backend B>
     return false;
   engine_->backend().admit(on->stream);
   std::uint64_t order = detail::last_order;
-  for (std::uint32_t i = 0; i < args.count; ++i) {
-    detail::buffer_core* const core = args.cores[i];
+  std::byte** data = args.data;
+  detail::buffer_core* const* next = args.cores;
+  for (binding& b : std::span(args.bound, args.count)) {
+    detail::buffer_core* const core = *next++;
     if (core == nullptr || !(core->runtime == link_)) [[unlikely]]
       return false;
-    binding& b = args.bound[i];
     detail::block* memory = core->memory.load(std::memory_order_acquire);  // pairs with take_memory()
     if (memory == nullptr) {
       if (b.kind != access::write) [[unlikely]]
@@ -309,7 +280,7 @@ template <runtime_backend B>
     }
     b.state = memory;
     b.whole = b.range.size != 0 && b.range.size == core->bytes;
-    args.data[i] = memory->data + b.range.offset;
+    *data++ = memory->data + b.range.offset;
     look_at_order_of(*core, order);
   }
   const detail::label_ref label = detail::label_ref::of(text);
@@ -318,49 +289,45 @@ template <runtime_backend B>
   auto guard = engine_->resolve(*on, id, label.lasting(), {args.bound, args.count});
   detail::last_order = ++order;
   const std::uint64_t cursor = guard.cursor();
-  const detail::op_point op(on->lane, cursor);
-  for (std::uint32_t i = 0; i < args.count; ++i)
-    note_access(*args.cores[i], args.bound[i].range, args.bound[i].kind, op);
+  detail::buffer_core* const* core = args.cores;
+  for (const binding& b : std::span(args.bound, args.count)) {
+    if (b.kind != access::read) (*core)->note_written(b.range);
+    ++core;
+  }
   if (engine_type::is_followed(*on)) [[unlikely]]
-    engine_->note_open(*on, std::make_unique<plain_note>(id, text, *label.lasting(), args));
+    engine_->note_open(*on, std::make_unique<detail::plain_note>(this, on, id, *label.lasting(), args));
   B::note_begin(on->stream, cursor, label.lasting());
   (void)engine_type::keep_open(guard);  // nothing throws from here on
   given.slot = on;
   given.native = native;
   given.label = label.lasting();
-  given.cursor = cursor;
-  given.rank = detail::op_rank(on->lane, order);
+  given.order = order;
+  given.point = detail::op_point(on->lane, cursor);
   given.is_watched = needs_attention();
   return true;
 }
 
-// The op that is expected next, of a routine: nothing of it has to be looked at again.
 template <runtime_backend B>
-bool basic_runtime<B>::follow_plain(const plain_note& note, const detail::plain_arguments& args,
-                                    given_plainly& given)
+const detail::plain_note* basic_runtime<B>::turn_to_expected() const noexcept {
+  return engine_->is_following() ? static_cast<const detail::plain_note*>(detail::here.expected) : nullptr;
+}
+
+template <runtime_backend B>
+[[gnu::flatten]] bool basic_runtime<B>::follow_plain(const detail::plain_note& note, given_plainly& given)
   requires detail::plainly_enqueueing<B>
 {
-  const auto* const native = B::plain_native(engine_->slot_of_next().stream);
-  if (native == nullptr) [[unlikely]]
+  if (detail::running_body != nullptr || is_traced()) [[unlikely]]
     return false;
-  detail::slot<B>* const on = engine_->follow_next();
-  if (on == nullptr) [[unlikely]]
+  auto& on = *static_cast<detail::slot<B>*>(note.slot);
+  const auto* const native = B::plain_native(on.stream);
+  if (native == nullptr || !engine_->follow_next(on)) [[unlikely]]
     return false;
-  const std::uint64_t order = ++detail::last_order;
-  const detail::op_point op(on->lane, on->cursor);
-  for (std::uint32_t i = 0; i < args.count; ++i) {
-    // relaxed: hints, as in note_access()
-    detail::buffer_core& core = *args.cores[i];
-    (args.bound[i].kind == access::read ? core.last_read : core.last_write)
-        .store(op.bits, std::memory_order_relaxed);
-    core.last_order.store(order, std::memory_order_relaxed);
-  }
-  B::note_begin(on->stream, on->cursor, note.label);
-  given.slot = on;
+  B::note_begin(on.stream, on.cursor, note.label);
+  given.slot = &on;
   given.native = native;
   given.label = note.label;
-  given.cursor = on->cursor;
-  given.rank = detail::op_rank(on->lane, order);
+  given.order = ++detail::last_order;
+  given.point = detail::op_point(on.lane, on.cursor);
   given.is_watched = needs_attention();
   return true;
 }
@@ -418,10 +385,10 @@ void basic_runtime<B>::note_plain(const given_plainly& op, const detail::plain_a
 }
 
 template <runtime_backend B>
-void basic_runtime<B>::end_plain(const given_plainly& op) noexcept
+[[gnu::flatten]] void basic_runtime<B>::end_plain(const given_plainly& op) noexcept
   requires detail::plainly_enqueueing<B>
 {
-  B::note_end(op.slot->stream, op.cursor);
+  B::note_end(op.slot->stream, op.point.cursor());
   engine_->commit_kept(*op.slot);
 }
 

@@ -78,9 +78,7 @@ template <runtime_backend B>
 void basic_runtime<B>::note_access(detail::buffer_core& core, byte_range range, access kind,
                                    detail::op_point op) {
   if (kind != access::read) core.note_written(range);
-  // relaxed: a hint
-  (kind == access::read ? core.last_read : core.last_write).store(op.bits, std::memory_order_relaxed);
-  core.last_order.store(detail::last_order, std::memory_order_relaxed);
+  note_given(core, kind, op, detail::last_order);
 }
 
 template <runtime_backend B>
@@ -132,14 +130,23 @@ template <class Body, std::size_t... I, class... Args>
                                                                       std::index_sequence<I...>,
                                                                       const Args&... args) {
   constexpr std::size_t room = sizeof...(Args) == 0 ? 1 : sizeof...(Args);
-  std::array<binding, sizeof...(Args)> bound{binding(nullptr, Args::kind, args.range(), false, args.tag)...};
-  detail::buffer_core* const cores[room] = {args.core...};
   std::byte* data[room];
-  const detail::plain_arguments all{bound.data(), cores, data, sizeof...(Args)};
   given_plainly op;
-  if (!begin_plain(where, text, all, op)) [[unlikely]]
+  const auto with_arguments = [&](auto use) {
+    std::array<binding, sizeof...(Args)> bound{
+        binding(nullptr, Args::kind, args.range(), false, args.tag)...};
+    detail::buffer_core* const cores[room] = {args.core...};
+    return use(detail::plain_arguments{bound.data(), cores, data, sizeof...(Args)});
+  };
+  if (const auto* note = where != nullptr ? expected_note() : nullptr;
+      note != nullptr && note->is(this, *where, text, args...) && follow_plain(*note, op)) {
+    ((data[I] = note->arguments[I].data), ...);
+  } else if (!with_arguments([&](const auto& all) { return begin_plain(where, text, all, op); }))
+      [[unlikely]] {
     return {};
-  if (!op.is_watched || !refuse_plain(op, all)) [[likely]] {
+  }
+  (note_given(*args.core, Args::kind, op.point, op.order), ...);
+  if (!op.is_watched || !with_arguments([&](const auto& all) { return refuse_plain(op, all); })) [[likely]] {
     std::exception_ptr thrown;
     try {
       const detail::inside_body mark(op.label->name());
@@ -152,10 +159,10 @@ template <class Body, std::size_t... I, class... Args>
       thrown = std::current_exception();
     }
     if (op.is_watched || thrown) [[unlikely]]
-      note_plain(op, all, thrown);
+      with_arguments([&](const auto& all) { note_plain(op, all, thrown); });
   }
   end_plain(op);
-  return {link_, detail::op_point(op.rank.lane(), op.cursor)};
+  return {link_, op.point};
 }
 
 template <runtime_backend B>

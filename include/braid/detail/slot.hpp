@@ -109,7 +109,7 @@ struct slot final : open_op {
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
   bool has_waits = false;      // `needs` and `plan` are of the last op
-  void* followed = nullptr;    // the routine that the open op is one of
+  void* followed = nullptr;    // the routine that has the slot
   std::uint8_t other_ops = 0;  // so many more ops do not try the shortest way
   counter elided_same_stream;
   clock known;

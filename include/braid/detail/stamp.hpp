@@ -160,6 +160,11 @@ class clock {
   static constexpr unsigned places = 64;
   static constexpr unsigned foreign_places = 16;
 
+  clock() noexcept {
+    constexpr lane_id nobody{~std::uint32_t{0}};
+    for (clock_entry& entry : entries_) entry.lane = nobody;
+  }
+
   [[nodiscard]] std::uint64_t known(lane_id lane) const noexcept {
     if (is_foreign(lane)) [[unlikely]]
       return known_foreign(lane);
@@ -178,19 +183,25 @@ class clock {
     return !is_foreign(lane) && (evicted_ >> place & 1) != 0 && entries_[place].lane != lane;
   }
 
-  void learn(lane_id lane, std::uint64_t cursor) noexcept;
+  [[gnu::always_inline]] void learn(lane_id lane, std::uint64_t cursor) noexcept {
+    clock_entry& entry = entries_[index_of(lane) % places];  // never of a foreign lane
+    if (entry.lane != lane) [[unlikely]]
+      return learn_anew(lane, cursor);
+    if (entry.cursor < cursor) entry.cursor = cursor;
+  }
   /// Learns all of `other` but what it says about `own`, the lane that this clock belongs to.
   void learn(const stamp& other, lane_id own) noexcept;
 
  private:
   friend class stamp_pool;
   [[nodiscard]] std::uint64_t known_foreign(lane_id lane) const noexcept;
+  void learn_anew(lane_id lane, std::uint64_t cursor) noexcept;
 
   std::uint64_t occupied_ = 0;
   std::uint64_t evicted_ = 0;
   std::uint32_t foreign_ = 0;
-  std::uint32_t count_ = 0;  // of places taken, foreign ones included
-  clock_entry entries_[places]{};
+  std::uint32_t count_ = 0;      // of places taken, foreign ones included
+  clock_entry entries_[places];  // of nobody at first
   clock_entry foreign_entries_[foreign_places]{};
 };
 
