@@ -14,10 +14,12 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
   return hash ^ hash >> 29;
 }
 
-constexpr std::size_t place_count = 1024;
-constexpr std::uint32_t most_unseen = 512;  // ops that were never seen before: then there is a rest
-constexpr std::uint32_t long_rest = 4096;
-constexpr std::uint32_t most_penalty = 1U << 16;
+constexpr std::size_t place_count = 2 * std::size_t{routine_finder::longest};
+// So many ops that were not seen before: then there is a rest.
+constexpr std::uint32_t most_unseen = 2 * routine_finder::longest;
+constexpr std::uint32_t long_rest = 8 * routine_finder::longest;
+constexpr std::uint64_t least_penalty = 64;
+constexpr std::uint64_t most_penalty = 1U << 18;
 
 }  // namespace
 
@@ -45,7 +47,10 @@ void routine_finder::note_end(std::uint64_t ops, std::uint64_t round, std::uint6
   if (ops >= 64 + 8 * round * streams) {
     penalty_ = 0;
   } else {
-    penalty_ = std::min(most_penalty, std::max(64U, penalty_ * 2));
+    // To begin one takes the time of several rounds.
+    round = std::max<std::uint64_t>(round, ops_.size());
+    const std::uint64_t longer = std::max({least_penalty, 16 * round, std::uint64_t{penalty_} * 2});
+    penalty_ = static_cast<std::uint32_t>(std::min(most_penalty, longer));
   }
   forget(penalty_);
 }
@@ -135,8 +140,7 @@ struct routine_plan::analysis {
     bool is_implied = false;
   };
 
-  void add(std::vector<need>& needs, op& o, std::int64_t round, const at& on, std::uint32_t binding,
-           hazard why) {
+  void add(op& o, std::int64_t round, const at& on, std::uint32_t binding, hazard why) {
     const op& origin = plan.ops[on.op];
     if (origin.part == o.part) {
       ++o.same;
@@ -158,17 +162,17 @@ struct routine_plan::analysis {
   // False: it waits for a round that is too long ago.
   bool run_op(std::uint32_t index, std::int64_t round, bool& is_same) {
     op& o = plan.ops[index];
-    std::vector<need> needs;
+    needs.clear();
     o.same = o.known = 0;
     o.shared.clear();
     for (std::uint32_t i = 0; i < o.uses.size(); ++i) {
       const state& r = resources[o.uses[i].resource];
       const access kind = o.uses[i].kind;
       if (kind != access::read && !r.readers.empty()) {
-        for (const at& a : r.readers) add(needs, o, round, a, i, hazard::write_after_read);
+        for (const at& a : r.readers) add(o, round, a, i, hazard::write_after_read);
       } else {
         const hazard why = kind == access::write ? hazard::write_after_write : hazard::read_after_write;
-        for (const at& a : r.last) add(needs, o, round, a, i, why);
+        for (const at& a : r.last) add(o, round, a, i, why);
       }
     }
     std::ranges::sort(needs, {}, [&](const need& n) { return plan.ops[n.on.op].part; });
@@ -178,9 +182,9 @@ struct routine_plan::analysis {
                snap_of(other.on)[plan.ops[n.on.op].part] >= cursor_of(n.on);
       });
     }
-    std::vector<wait> waits;
+    waits.clear();
     for (const need& n : needs) {
-      if (round - n.on.round > 1) return false;
+      if (round - n.on.round > 1 || (round != n.on.round && n.on.op < index)) return false;
       waits.push_back(
           {n.on.op, static_cast<std::uint32_t>(round - n.on.round), n.binding, n.why, n.is_implied});
     }
@@ -188,7 +192,7 @@ struct routine_plan::analysis {
                 return a.op == b.op && a.back == b.back && a.binding == b.binding && a.why == b.why &&
                        a.is_implied == b.is_implied;
               });
-    o.waits = std::move(waits);
+    o.waits.assign(waits.begin(), waits.end());
     cursor* const mine = clock.data() + std::size_t{o.part} * parts;
     for (const need& n : needs) {
       if (n.is_implied) continue;
@@ -252,9 +256,21 @@ struct routine_plan::analysis {
     }
     plan.known.assign(clock.size(), never);
     for (std::size_t i = 0; i < clock.size(); ++i) {
-      if (clock[i] != 0) plan.known[i] = (round + 1) * plan.lengths[i % parts] - clock[i];
+      if (clock[i] != 0) plan.known[i] = back(round, i % parts, clock[i]);
     }
+    for (std::uint32_t i = 0; i < plan.ops.size(); ++i) {
+      if (!plan.ops[i].is_awaited_later) continue;
+      const cursor* const snap = snap_of({i, round});
+      plan.ops[i].knew.assign(parts, never);
+      for (std::uint32_t p = 0; p < parts; ++p) {
+        if (snap[p] != 0) plan.ops[i].knew[p] = back(round, p, snap[p]);
+      }
+    }
+    plan.assign_marks();
     return true;
+  }
+  [[nodiscard]] cursor back(std::int64_t round, std::size_t part, cursor at) const {
+    return (round + 1) * plan.lengths[part] - at;
   }
 
   routine_plan& plan;
@@ -263,7 +279,39 @@ struct routine_plan::analysis {
   std::vector<cursor> before;    // of the round before
   std::vector<cursor> snaps[2];  // by op and part: of this round, and of the one before
   std::vector<state> resources;
+  std::vector<need> needs;  // of the op that is looked at
+  std::vector<wait> waits;
 };
+
+// An op of the round before is not waited for once it has run in this one: what it uses, it uses again. So
+// one mark is enough for each op, and those whose waits are made in the same round may share one.
+void routine_plan::assign_marks() {
+  std::vector<std::uint32_t> until(ops.size(), 0);  // the last op that waits for it
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    for (const wait& w : ops[i].waits) {
+      if (!w.is_implied) until[w.op] = std::max(until[w.op], i);
+    }
+  }
+  struct shared_mark {
+    std::uint32_t number, until;
+  };
+  std::vector<std::vector<shared_mark>> of_part(lengths.size());
+  marks.clear();
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    op& o = ops[i];
+    if (!o.is_awaited) continue;
+    auto& mine = of_part[o.part];
+    const auto free = std::ranges::find_if(mine, [&](const shared_mark& m) { return m.until <= i; });
+    if (!o.is_awaited_later && free != mine.end()) {
+      o.mark = free->number;
+      free->until = until[i];
+      continue;
+    }
+    o.mark = static_cast<std::uint32_t>(marks.size());
+    marks.push_back(o.part);
+    if (!o.is_awaited_later) mine.push_back({o.mark, until[i]});
+  }
+}
 
 bool routine_plan::analyse(std::vector<op> given, std::uint32_t parts, std::uint32_t resource_count) {
   ops = std::move(given);
@@ -301,13 +349,9 @@ struct routine_registry {
   void note_gone(const resource_state& state) noexcept {
     const std::scoped_lock lock(mutex);
     for (noted_resources* each : noted) {
-      each->is_one_gone_ = std::erase_if(each->all_,
-                                         [&](resource_state* r) {
-                                           if (r != &state) return false;
-                                           r->routines.fetch_sub(1, std::memory_order_release);
-                                           return true;
-                                         }) != 0 ||
-                           each->is_one_gone_;
+      if (std::ranges::find(each->all_, &state) == each->all_.end()) continue;
+      each->let_go();
+      each->is_one_gone_ = true;
     }
   }
   static bool has_all(const noted_resources& resources) noexcept { return !resources.is_one_gone_; }
@@ -316,21 +360,32 @@ struct routine_registry {
 void noted_resources::add(std::span<const binding> bindings) {
   auto& registry = routine_registry::get();
   const std::scoped_lock lock(registry.mutex);
+  if (is_one_gone_) return;
   if (all_.empty() && std::ranges::find(registry.noted, this) == registry.noted.end())
     registry.noted.push_back(this);
-  all_.reserve(all_.size() + bindings.size());
+  if (all_.capacity() - all_.size() < bindings.size())
+    all_.reserve(std::max(2 * all_.size(), all_.size() + bindings.size()));
   for (const binding& b : bindings) {
     all_.push_back(b.state);
     b.state->routines.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
+void noted_resources::let_go() noexcept {
+  for (resource_state* r : all_) r->routines.fetch_sub(1, std::memory_order_release);
+  all_.clear();
+}
+
 void noted_resources::clear() noexcept {
   auto& registry = routine_registry::get();
   const std::scoped_lock lock(registry.mutex);
-  for (resource_state* r : all_) r->routines.fetch_sub(1, std::memory_order_release);
-  all_.clear();
+  let_go();
   is_one_gone_ = false;
+}
+
+bool noted_resources::has_all() const noexcept {
+  const std::scoped_lock lock(routine_registry::get().mutex);
+  return routine_registry::has_all(*this);
 }
 
 noted_resources::~noted_resources() {

@@ -1,7 +1,9 @@
 // What a thread does again and again is not analysed again; and nobody can tell.
 
+#include <array>
 #include <functional>
 #include <latch>
+#include <random>
 #include <thread>
 
 #include "braid/detail/routine.hpp"
@@ -125,6 +127,98 @@ TEST(routine, knows_at_its_end_what_its_streams_waited_for) {
     EXPECT_EQ(r.engine.last_synced({i}, {i == 7 ? 1U : 7U}), 19U) << i;
   }
   EXPECT_GT(r.followed(), 0U);
+}
+
+// Against clocks that are kept here, op by op, from the waits that the engine tells of.
+TEST(routine, knows_after_any_number_of_rounds_what_its_waits_have_taught) {
+  constexpr std::uint64_t streams = 7;
+  std::uint64_t followed = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+    rig r;
+    std::vector<std::vector<std::array<std::uint64_t, streams>>> knew(streams);  // by stream and op
+    for (auto& each : knew) each.push_back({});
+    const auto give = [&](std::uint64_t stream, const uses& of) {
+      r.op(stream, of);
+      auto now = knew[stream].back();
+      for (const stream_wait& w : r.last_waits) {
+        const auto& taught = knew[w.origin.value][w.reached];
+        for (std::uint64_t i = 0; i < streams; ++i) {
+          if (i != stream) now[i] = std::max(now[i], taught[i]);
+        }
+        now[w.origin.value] = std::max(now[w.origin.value], w.reached);
+      }
+      knew[stream].push_back(now);
+    };
+    const unsigned width = 2 + below(streams - 3);
+    const auto any_use = [&](unsigned resource) {
+      constexpr access kinds[] = {access::read, access::read, access::write, access::read_write};
+      return std::pair(resource, kinds[below(4)]);
+    };
+    // Of these the streams of the routine know something that they do not learn again.
+    for (unsigned i = below(20); i > 0; --i) give(below(streams), {any_use(below(10))});
+    std::vector<std::pair<std::uint64_t, uses>> round;
+    for (unsigned i = 2 + below(14); i > 0; --i) {
+      uses of{any_use(below(5))};
+      if (below(2) != 0) of.push_back(any_use(5 + below(3)));
+      round.emplace_back(below(width), of);
+    }
+    for (unsigned rounds = 4 + below(40); rounds > 0; --rounds) {
+      for (const auto& [stream, of] : round) give(stream, of);
+    }
+    for (unsigned i = 0, end = below(static_cast<unsigned>(round.size())); i < end; ++i)
+      give(round[i].first, round[i].second);
+    for (std::uint64_t s = 0; s < streams; ++s) {
+      for (std::uint64_t of = 0; of < streams; ++of) {
+        if (of == s) continue;
+        EXPECT_EQ(r.engine.last_synced({s}, {of}), knew[s].back()[of]) << seed << ": " << s << ", " << of;
+      }
+    }
+    followed += r.followed();
+    for (unsigned i = 0; i < 10; ++i) give(below(streams), {any_use(below(10))});  // as the rig checks
+  }
+  EXPECT_GT(followed, 10'000U);
+}
+
+TEST(routine, passes_on_what_a_stream_knew_before_it) {
+  for (const unsigned rounds : {7U, 12U, 40U}) {
+    rig r;
+    r.op(7, {{9, access::write}});
+    r.op(0, {{9, access::read}, {0, access::write}});
+    // Each stage reads what the one before it made in the round before.
+    for (unsigned i = 0; i < rounds; ++i) {
+      for (unsigned stage = 6; stage > 0; --stage)
+        r.op(stage, {{stage - 1, access::read}, {stage, access::read_write}});
+      r.op(0, {{0, access::read_write}});
+    }
+    EXPECT_EQ(r.engine.last_synced({6}, {7}), 1U) << rounds;
+    EXPECT_GT(r.followed(), 0U) << rounds;
+  }
+}
+
+TEST(routine, may_be_long) {
+  rig r(400);
+  const auto round = [&] {
+    for (unsigned t = 0; t < 50; ++t) {
+      for (unsigned i = 0; i < 8; ++i) {
+        uses of{{t * 8 + i, access::write}};
+        for (unsigned from = i == 0 ? 0 : i - 1; t > 0 && from < std::min(i + 2, 8U); ++from)
+          of.emplace_back((t - 1) * 8 + from, access::read);
+        r.op(i, of);
+      }
+    }
+  };
+  for (int i = 0; i < 4; ++i) round();
+  const stream_stats before = r.engine.stats();
+  EXPECT_GE(before.followed, 350U);
+  for (int i = 0; i < 6; ++i) round();
+  const stream_stats after = r.engine.stats();
+  EXPECT_EQ(after.waits_inserted() - before.waits_inserted(), 6 * 49 * 14U);
+  r.device.run_all();
+  const auto found = sim::check(r.device.log(), {.drop_each_wait = false});
+  EXPECT_TRUE(found.violations.empty());
+  r.is_checked = true;  // to drop each of 7,000 waits takes too long
 }
 
 TEST(routine, ends_with_any_other_op_at_any_place) {
@@ -467,6 +561,28 @@ TEST(routine_plan, two_streams_in_turn_wait_for_each_other_and_one_of_them_for_t
   EXPECT_EQ(plan.ops[1].waits[0].back, 0U);
   EXPECT_TRUE(plan.ops[1].is_awaited_later);
   EXPECT_FALSE(plan.ops[0].is_awaited_later);
+}
+
+TEST(routine_plan, records_a_mark_again_when_all_who_wait_for_it_have_been_told_to) {
+  detail::routine_plan plan;
+  std::vector<detail::routine_plan::op> ops;
+  // Stream 0 writes x, stream 1 reads it; ten times in a round, each time another x; and the first one again.
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    ops.push_back({.part = 0, .rank = i + 1, .uses = {{i, access::write}}, .shared = {}, .waits = {}});
+    ops.push_back({.part = 1, .rank = i + 1, .uses = {{i, access::read}}, .shared = {}, .waits = {}});
+  }
+  ops.push_back({.part = 1, .rank = 11, .uses = {{0, access::read}}, .shared = {}, .waits = {}});
+  ASSERT_TRUE(plan.analyse(ops, 2, 10));
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    EXPECT_TRUE(plan.ops[2 * i].is_awaited);
+    EXPECT_EQ(plan.ops[2 * i].mark, plan.ops[0].mark);
+    EXPECT_EQ(plan.ops[2 * i + 1].waits.size(), 1U);
+  }
+  // Its last reader is waited for in the next round, and by then others have been recorded.
+  EXPECT_TRUE(plan.ops[20].is_awaited_later);
+  EXPECT_EQ(plan.marks, (std::vector<std::uint32_t>{0, 1}));
+  // What it knew: all of stream 0.
+  EXPECT_EQ(plan.ops[20].knew, (std::vector<std::int64_t>{0, detail::routine_plan::never}));
 }
 
 TEST(routine_plan, what_another_wait_brings_along_is_implied) {

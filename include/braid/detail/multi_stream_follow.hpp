@@ -24,7 +24,8 @@ void multi_stream<B, T>::begin_routine() {
   // Whether what is expected is complete would decide what is followed.
   const bool may_follow = !deterministic_ && !in_flight_ && marks_ == mark_policy::learned &&
                           !log_->is_enabled(log_area::streaming);  // each wait is told
-  if (!may_follow || detail::innermost_open_op != nullptr || !finder.is_of(number_))
+  if (!may_follow || detail::innermost_open_op != nullptr || !finder.is_of(number_) ||
+      !finder.resources().has_all())
     return finder.note_end(0);
   try {
     auto made = std::make_shared<routine>(*this);

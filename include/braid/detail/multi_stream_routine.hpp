@@ -13,8 +13,8 @@ namespace braid {
 
 /// One that is followed. What it is made of does not change; where it has got to changes under its lock.
 ///
-/// Each op that others wait for has two events, one for every other round: so that what is recorded in a
-/// round is not in the way of an op that still needs the one before.
+/// An op that others wait for records an event. It is recorded again, by this op or by another one of the
+/// stream, when all who wait for it have been told to: so there are few of them, and they stay near.
 template <event_stream_backend B, class T>
 class multi_stream<B, T>::routine final : public detail::routine_base {
  public:
@@ -24,27 +24,25 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     std::uint64_t base;  // its cursor when the routine began
   };
   struct wait {
+    const detail::mark<B>* on;  // the op's, or in the first round one that its slot has
+    const slot_type* origin;
     std::uint32_t op;
     std::uint16_t back;
     bool is_left_out;        // the last time, because the op was known to be over
     std::uint64_t left_out;  // how often
   };
-  struct alignas(64) op {  // what is looked at each time comes first
+  struct alignas(64) op {
     slot_type* slot;
     std::uint32_t first_wait, waits;
-    detail::mark<B>* marks[2] = {};              // ours, in no list; but for the one of round 0
+    detail::mark<B>* mark;                       // that it records, if others wait for it
     std::unique_ptr<detail::attachment> note{};  // of the layer above
     stream_id id;
     const op_label* label;
     std::uint32_t first_binding, bindings;
-    bool is_awaited;
-    detail::mark<B>* spare = nullptr;  // ours, while the first of the marks is the slot's
   };
 
   explicit routine(multi_stream& of) : engine_(of) {}
-  ~routine() override {
-    for (op& o : ops_) give_back(o);
-  }
+  ~routine() override { give_back_marks(); }
 
   /// Whether what was found can be a routine. Looks at no resource: they may have gone.
   [[nodiscard]] bool describe_ops(const detail::routine_finder& found);
@@ -66,9 +64,8 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     const op& o = *next_;
     if (o.waits == 0) return;
     for (wait *w = waits_.data() + o.first_wait, *const end = w + o.waits; w != end; ++w) {
-      const op& origin = ops_[w->op];
-      const detail::mark<B>& m = *origin.marks[(round_ - w->back) & 1];
-      w->is_left_out = origin.slot->is_complete(m.cursor);
+      const detail::mark<B>& m = *w->on;
+      w->is_left_out = w->origin->is_complete(m.cursor);
       if (w->is_left_out) [[unlikely]] {
         ++w->left_out;
         continue;
@@ -79,7 +76,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   /// It was handed over and committed. Under the lock.
   void close() {
     const op& o = *next_;
-    detail::mark<B>* const m = o.marks[round_ & 1];
+    detail::mark<B>* const m = o.mark;
     if (++next_ == end_) {
       next_ = ops_.data();
       if (++round_ == 2) return_borrowed();
@@ -114,14 +111,18 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   [[nodiscard]] extent_type extent() const noexcept {
     return {(round_ - 1) * ops_.size() + at(), ops_.size(), parts_.size()};
   }
-  /// Calls `visit(slot, cursor)` for the last op of each stream on the resource. By the thread that follows
-  /// it.
+  /// Calls `visit(slot, cursor)` for the last op that writes the resource, and those that read it since. By
+  /// the thread that follows it, which writes it.
   template <class Visit>
   void last_accesses(const detail::resource_state& of, Visit visit) const {
-    for (std::uint32_t p = 0; p < parts_.size(); ++p) {
-      std::uint64_t last = last_access(of, p, at(), round_);
-      if (last == 0) last = last_access(of, p, static_cast<std::uint32_t>(ops_.size()), round_ - 1);
-      if (last != 0) visit(*parts_[p].slot, last);
+    const auto count = static_cast<std::uint32_t>(ops_.size());
+    for (std::uint32_t back = 1, i = at(); back <= count; ++back) {
+      i = i != 0 ? i - 1 : count - 1;
+      const auto bound = std::span(bindings_).subspan(ops_[i].first_binding, ops_[i].bindings);
+      const auto use = std::ranges::find(bound, &of, &binding::state);
+      if (use == bound.end()) continue;
+      visit(*ops_[i].slot, cursor_of(i, round_ - (i < at() ? 0 : 1)));
+      if (use->kind != access::read) return;  // it came after all others
     }
   }
   void end() noexcept override {
@@ -145,21 +146,24 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   struct standing {
     detail::resource_state* state;
     std::uint32_t part;
-    std::uint32_t last;  // op that reads it
+    std::uint32_t last;         // op of the part that reads it
+    std::uint32_t in_round{0};  // at the end: of those given in this round, counted from 1; 0: none
   };
 
   // Nobody needs what was recorded in round 0 any more.
   void return_borrowed() noexcept {
-    for (op& o : ops_) {
-      if (o.spare != nullptr) std::exchange(o.marks[0], std::exchange(o.spare, nullptr))->release();
-    }
+    if (borrowed_.empty()) return;
+    for (wait& w : waits_) w.on = ops_[w.op].mark;
+    for (detail::mark<B>* m : borrowed_) m->release();
+    borrowed_.clear();
   }
   [[nodiscard]] std::uint32_t at() const noexcept { return static_cast<std::uint32_t>(next_ - ops_.data()); }
-  void give_back(op& o) noexcept {
-    for (detail::mark<B>*& m : o.marks) {
-      if (m == nullptr) continue;
-      const locked lock(o.slot->list_lock);
-      o.slot->marks.give_back(std::exchange(m, nullptr));
+  void give_back_marks() noexcept {
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+      if (marks_[i] == nullptr) continue;
+      slot_type& s = *parts_[plan_.marks[i]].slot;
+      const locked lock(s.list_lock);
+      s.marks.give_back(std::exchange(marks_[i], nullptr));
     }
   }
   [[nodiscard]] bool hold_all();
@@ -179,23 +183,15 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   }
   void count_rounds(std::uint32_t end_at) noexcept;
   void enter_rounds(std::uint32_t end_at);
+  using stamps_of_ops = std::vector<detail::stamp_handle>;
+  void know_as_planned(std::uint64_t round, stamps_of_ops& stamps);
+  void note_standing(std::uint32_t end_at) noexcept;
   void enter(std::uint32_t index, std::uint64_t cursor);
-  void keep_marks(slot_type& s, const std::vector<detail::stamp_handle> (&stamps)[2]);
+  void keep_marks(std::uint32_t of_part, const stamps_of_ops (&stamps)[2]);
   void wait_for_all(const char* why) noexcept;
   void list_uses(slot_type& s) const noexcept;
   static bool writes(const slot_type& s, const detail::resource_state& r) noexcept {
     return std::ranges::any_of(s.all_uses(), [&](const auto& u) { return u.state == &r && u.exclusive; });
-  }
-  // The cursor of the last op of a part, among the first ones of a round, on a resource; 0 if there is none.
-  [[nodiscard]] std::uint64_t last_access(const detail::resource_state& of, std::uint32_t by,
-                                          std::uint32_t end_at, std::uint64_t round) const noexcept {
-    for (std::uint32_t i = end_at; i-- > 0;) {
-      if (plan_.ops[i].part != by) continue;
-      const auto bound = std::span(bindings_).subspan(ops_[i].first_binding, ops_[i].bindings);
-      if (std::ranges::any_of(bound, [&](const binding& b) { return b.state == &of; }))
-        return cursor_of(i, round);
-    }
-    return 0;
   }
 
   multi_stream& engine_;
@@ -206,7 +202,10 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   std::vector<wait> waits_;
   std::vector<detail::resource_state*> resources_;  // as the plan numbers them
   std::vector<detail::resource_state*> written_;
-  std::vector<standing> read_;
+  std::vector<standing> read_;              // in the order of the resources
+  std::vector<std::uint32_t> first_read_;   // by resource: the first of its readers there
+  std::vector<detail::mark<B>*> marks_;     // as the plan numbers them: ours, in no list
+  std::vector<detail::mark<B>*> borrowed_;  // of the slots, for the first round
   struct known_before {
     std::uint32_t op;
     detail::stamp_handle stamp;
@@ -250,8 +249,18 @@ bool multi_stream<B, T>::routine::begin() {
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& found) {
   constexpr std::size_t most_parts = 32;
-  constexpr std::size_t most_bindings = 1024;
+  constexpr std::size_t most_bindings = 8192;
+  constexpr std::size_t most_work = 1U << 16;  // at the end, in ops
   std::vector<detail::routine_plan::op> planned;
+  planned.reserve(found.ops().size());
+  ops_.reserve(found.ops().size());
+  for (const auto& taken : found.ops()) {
+    for (const binding& b : found.bindings_of(taken)) resources_.push_back(b.state);
+  }
+  if (resources_.size() > most_bindings) return false;
+  bindings_.reserve(resources_.size());
+  std::ranges::sort(resources_);
+  resources_.erase(std::ranges::unique(resources_).begin(), resources_.end());
   for (const auto& taken : found.ops()) {
     auto* const s = static_cast<slot_type*>(taken.slot);
     auto at = std::ranges::find(parts_, s, &part::slot);
@@ -265,9 +274,8 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     const auto bound = found.bindings_of(taken);
     const auto first = static_cast<std::uint32_t>(bindings_.size());
     for (const binding& b : bound) {
-      auto r = std::ranges::find(resources_, b.state);
-      if (r == resources_.end()) r = resources_.insert(r, b.state);
-      const auto number = static_cast<std::uint32_t>(r - resources_.begin());
+      const auto number =
+          static_cast<std::uint32_t>(std::ranges::lower_bound(resources_, b.state) - resources_.begin());
       for (const auto& other : planned.back().uses) {
         if (other.resource == number) return false;  // bound twice
       }
@@ -277,13 +285,14 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     ops_.push_back({.slot = s,
                     .first_wait = 0,
                     .waits = 0,
+                    .mark = nullptr,
                     .id = taken.id,
                     .label = taken.label,
                     .first_binding = first,
-                    .bindings = static_cast<std::uint32_t>(bound.size()),
-                    .is_awaited = false});
-    if (parts_.size() > most_parts || bindings_.size() > most_bindings) return false;
+                    .bindings = static_cast<std::uint32_t>(bound.size())});
+    if (parts_.size() > most_parts) return false;
   }
+  if (ops_.size() * detail::routine_plan::settled_after(parts_.size()) > most_work) return false;
   // In the order of the lanes, as waits come.
   std::vector<part> sorted = parts_;
   std::ranges::sort(sorted, {}, [](const part& p) { return p.slot->lane; });
@@ -299,10 +308,10 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     return false;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const auto& o = plan_.ops[i];
-    ops_[i].is_awaited = o.is_awaited;
     ops_[i].first_wait = static_cast<std::uint32_t>(waits_.size());
     for (const auto& w : o.waits) {
-      if (!w.is_implied) waits_.push_back({w.op, static_cast<std::uint16_t>(w.back), false, 0});
+      if (!w.is_implied)
+        waits_.push_back({nullptr, ops_[w.op].slot, w.op, static_cast<std::uint16_t>(w.back), false, 0});
     }
     ops_[i].waits = static_cast<std::uint32_t>(waits_.size()) - ops_[i].first_wait;
     // The last round was all that happened.
@@ -311,6 +320,7 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
   next_ = ops_.data();
   end_ = next_ + ops_.size();
   for (std::size_t r = 0; r < resources_.size(); ++r) {
+    first_read_.push_back(static_cast<std::uint32_t>(read_.size()));
     if (plan_.resources[r].is_written) {
       written_.push_back(resources_[r]);
       continue;
@@ -377,8 +387,8 @@ bool multi_stream<B, T>::routine::is_as_planned() const {
     if (!lock || r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
         !r.past.is_in_one_piece())
       return false;
-    for (const standing& s : read_) {
-      if (s.state != &r) continue;
+    for (std::size_t k = first_read_[i]; k < read_.size() && read_[k].state == &r; ++k) {
+      const standing& s = read_[k];
       for (const detail::point& p : *r.past.before_whole(access::read).points) {
         if (!is_before(parts_[s.part], p.lane, p.cursor)) return false;
       }
@@ -404,32 +414,40 @@ bool multi_stream<B, T>::routine::add_readers() {
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::make_marks() {
   before_.reserve(ops_.size());
+  borrowed_.reserve(ops_.size());
+  marks_.resize(plan_.marks.size());
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    slot_type& s = *parts_[plan_.marks[i]].slot;
+    const locked lock(s.list_lock);
+    marks_[i] = s.marks.take();
+    marks_[i]->cursor = 0;
+    marks_[i]->clock = nullptr;
+  }
+  std::vector<const detail::mark<B>*> first(ops_.size());  // in the first round
   for (std::uint32_t i = 0; i < ops_.size(); ++i) {
     op& o = ops_[i];
-    if (!o.is_awaited) continue;
-    const locked lock(o.slot->list_lock);
-    for (detail::mark<B>*& m : o.marks) {
-      m = o.slot->marks.take();
-      m->cursor = 0;
-      m->clock = nullptr;
-    }
+    if (!plan_.ops[i].is_awaited) continue;
+    first[i] = o.mark = marks_[plan_.ops[i].mark];
     if (!plan_.ops[i].is_awaited_later) continue;
+    const locked lock(o.slot->list_lock);
     const std::uint64_t cursor = cursor_of(i, 0);
     if (detail::mark<B>* found = o.slot->marks.covering(cursor);
         found != nullptr && found->cursor == cursor) {
       found->retain();
-      o.spare = std::exchange(o.marks[0], found);
+      borrowed_.push_back(found);
+      first[i] = found;
       found->clock->retain();
       before_.push_back({i, detail::stamp_handle(found->clock)});
     } else if (cursor == o.slot->committed.load(std::memory_order_relaxed)) {
-      engine_.aligner_.flush(o.slot->stream, o.marks[0]->event);
-      o.marks[0]->cursor = cursor;
+      engine_.aligner_.flush(o.slot->stream, o.mark->event);
+      o.mark->cursor = cursor;
       o.slot->now->retain_under_list_lock();
       before_.push_back({i, detail::stamp_handle(o.slot->now)});
     } else {
       return false;
     }
   }
+  for (wait& w : waits_) w.on = w.back != 0 ? first[w.op] : ops_[w.op].mark;
   return true;
 }
 
@@ -442,12 +460,13 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   // An op that is open stands in histories as any other one does.
   const std::uint32_t end_at = at() + (is_open ? 1 : 0);
   slot_type* const open_slot = is_open ? next_->slot : nullptr;
+  if (standing_ != 0) note_standing(end_at);
   for (std::size_t i = 0; i < standing_; ++i) {
     const standing& r = read_[i];
     const locked lock(r.state->lock);
-    const std::uint64_t last = last_access(*r.state, r.part, end_at, round_);
-    r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor,
-                              last != 0 ? last : cursor_of(r.last, round_ - 1));
+    r.state->past.move_reader(
+        parts_[r.part].slot->lane, detail::standing_cursor,
+        r.in_round != 0 ? cursor_of(r.in_round - 1, round_) : cursor_of(r.last, round_ - 1));
   }
   if (is_followed_ && (end_at != 0 || round_ != 1)) {
     count_rounds(end_at);
@@ -458,7 +477,7 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
     }
   }
   return_borrowed();
-  for (op& o : ops_) give_back(o);
+  give_back_marks();
   before_.clear();
   for (const part& p : parts_) {
     p.slot->followed = nullptr;  // an op that is open is committed as any other one
@@ -518,13 +537,25 @@ void multi_stream<B, T>::routine::count_rounds(std::uint32_t end_at) noexcept {
   }
 }
 
-// What the slots know, and what histories say, after many rounds is what they do after the last few: what is
-// learned through another stream is older by two rounds at most, and comes through each stream once.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::note_standing(std::uint32_t end_at) noexcept {
+  for (standing& r : read_) r.in_round = 0;
+  for (std::uint32_t i = 0; i < end_at; ++i) {
+    const auto& planned = plan_.ops[i];
+    for (const auto& use : planned.uses) {
+      if (plan_.resources[use.resource].is_written) continue;
+      std::size_t k = first_read_[use.resource];
+      while (read_[k].part != planned.part) ++k;  // it is one of them
+      read_[k].in_round = i + 1;
+    }
+  }
+}
+
+// The rounds are gone through again. Of many only the last two: what was known before them the plan tells.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::routine::enter_rounds(std::uint32_t end_at) {
-  const std::uint64_t few = 2 * parts_.size() + 2;
   // What the ops that are waited for knew, in every other round.
-  std::vector<detail::stamp_handle> stamps[2];
+  stamps_of_ops stamps[2];
   for (auto& each : stamps) {
     each.reserve(ops_.size());
     for (const op& o : ops_) {
@@ -533,8 +564,14 @@ void multi_stream<B, T>::routine::enter_rounds(std::uint32_t end_at) {
       each.emplace_back(o.slot->now);
     }
   }
-  for (const auto& [index, known] : before_) stamps[0][index] = detail::stamp_handle(known.share());
-  for (std::uint64_t round = round_ > few ? round_ - few : 1; round <= round_; ++round) {
+  std::uint64_t first = 1;
+  if (round_ >= detail::routine_plan::settled_after(parts_.size()) + 2) {
+    first = round_ - 1;
+    know_as_planned(first - 1, stamps[(first - 1) & 1]);
+  } else {
+    for (const auto& [index, known] : before_) stamps[0][index] = detail::stamp_handle(known.share());
+  }
+  for (std::uint64_t round = first; round <= round_; ++round) {
     const std::uint32_t count = round == round_ ? end_at : static_cast<std::uint32_t>(ops_.size());
     for (std::uint32_t i = 0; i < count; ++i) {
       slot_type& s = *ops_[i].slot;
@@ -546,18 +583,64 @@ void multi_stream<B, T>::routine::enter_rounds(std::uint32_t end_at) {
         const locked lock(origin.list_lock);
         origin.note_learned(cursor);
       }
-      if (ops_[i].is_awaited) {
+      if (plan_.ops[i].is_awaited) {
         const locked lock(s.list_lock);
         stamps[round & 1][i] = detail::stamp_handle(s.stamps.make(s.known));
       }
       if (round + 1 >= round_) enter(i, cursor_of(i, round));
     }
   }
-  for (const part& p : parts_) {
-    keep_marks(*p.slot, stamps);
-    (void)engine_.aligner_.publish(*p.slot);
-    p.slot->leave_before();
+  for (std::uint32_t p = 0; p < parts_.size(); ++p) {
+    keep_marks(p, stamps);
+    (void)engine_.aligner_.publish(*parts_[p].slot);
+    parts_[p].slot->leave_before();
   }
+}
+
+// The clocks after a round, of which there were enough, and the stamps of the ops that are awaited in the one
+// after it.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::know_as_planned(std::uint64_t round, stamps_of_ops& stamps) {
+  const std::size_t count = parts_.size();
+  // What a part knew before the routine has come to all who wait for it.
+  std::vector<std::uint64_t> sources(count);  // by part: the parts that it waits for
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    for (const wait& w : std::span(waits_).subspan(ops_[i].first_wait, ops_[i].waits))
+      sources[plan_.ops[i].part] |= std::uint64_t{1} << plan_.ops[w.op].part;
+  }
+  for (std::size_t through = 0; through < count; ++through) {
+    for (std::uint64_t& each : sources) {
+      if ((each >> through & 1) != 0) each |= sources[through];
+    }
+  }
+  stamps_of_ops before;
+  before.reserve(count);
+  for (const part& p : parts_) {
+    const locked lock(p.slot->list_lock);
+    before.emplace_back(p.slot->stamps.make(p.slot->known));
+  }
+  for (std::size_t p = 0; p < count; ++p) {
+    slot_type& s = *parts_[p].slot;
+    for (std::size_t of = 0; of < count; ++of) {
+      if (of != p && (sources[p] >> of & 1) != 0) s.known.learn(before[of].get(), s.lane);
+    }
+  }
+  const auto learn = [&](detail::clock& known, const std::int64_t* back) {
+    for (std::size_t of = 0; of < count; ++of) {
+      if (back[of] != detail::routine_plan::never)
+        known.learn(parts_[of].slot->lane,
+                    parts_[of].base + round * plan_.lengths[of] - static_cast<std::uint64_t>(back[of]));
+    }
+  };
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    if (!plan_.ops[i].is_awaited_later) continue;
+    slot_type& s = *ops_[i].slot;
+    detail::clock known = s.known;
+    learn(known, plan_.ops[i].knew.data());
+    const locked lock(s.list_lock);
+    stamps[i] = detail::stamp_handle(s.stamps.make(known));
+  }
+  for (std::size_t p = 0; p < count; ++p) learn(parts_[p].slot->known, plan_.known.data() + p * count);
 }
 
 template <event_stream_backend B, class T>
@@ -577,13 +660,14 @@ void multi_stream<B, T>::routine::enter(std::uint32_t index, std::uint64_t curso
 
 // What was recorded serves those who come later.
 template <event_stream_backend B, class T>
-void multi_stream<B, T>::routine::keep_marks(slot_type& s,
-                                             const std::vector<detail::stamp_handle> (&stamps)[2]) {
+void multi_stream<B, T>::routine::keep_marks(std::uint32_t of_part, const stamps_of_ops (&stamps)[2]) {
+  slot_type& s = *parts_[of_part].slot;
   std::vector<std::pair<detail::mark<B>**, const detail::stamp_handle*>> recorded;
-  for (std::size_t i = 0; i < ops_.size(); ++i) {
-    for (unsigned parity = 0; parity < 2; ++parity) {
-      detail::mark<B>*& m = ops_[i].marks[parity];
-      if (ops_[i].slot == &s && m != nullptr && m->cursor != 0) recorded.emplace_back(&m, &stamps[parity][i]);
+  for (std::uint32_t i = 0; i < ops_.size(); ++i) {
+    if (plan_.ops[i].part != of_part || !plan_.ops[i].is_awaited) continue;
+    detail::mark<B>*& m = marks_[plan_.ops[i].mark];
+    for (const std::uint64_t round : {round_ - 1, round_}) {
+      if (m->cursor == cursor_of(i, round)) recorded.emplace_back(&m, &stamps[round & 1][i]);
     }
   }
   std::ranges::sort(recorded, {}, [](const auto& each) { return (*each.first)->cursor; });

@@ -40,17 +40,20 @@ class noted_resources {
   /// They are alive: an op on them is open.
   void add(std::span<const binding> bindings);
   void clear() noexcept;
+  /// A hint: one may go right after.
+  [[nodiscard]] bool has_all() const noexcept;
 
  private:
   friend struct routine_registry;
+  void let_go() noexcept;  // under the registry's mutex
   std::vector<resource_state*> all_;
-  bool is_one_gone_ = false;
+  bool is_one_gone_ = false;  // then none is noted any more
 };
 
 /// Notices that the ops of a thread repeat themselves, and takes down one round of them. Used by one thread.
 class routine_finder {
  public:
-  static constexpr std::uint32_t longest = 256;  // ops of a round
+  static constexpr std::uint32_t longest = 2048;  // ops of a round
 
   struct op {
     void* slot;
@@ -130,7 +133,9 @@ class routine_plan {
     std::uint32_t same = 0;    // needs that were of its own stream,
     std::uint32_t known = 0;   // or known
     bool is_awaited = false;
-    bool is_awaited_later = false;  // in the round after
+    bool is_awaited_later = false;     // in the round after
+    std::uint32_t mark = 0;            // which of the marks it records, if it is awaited
+    std::vector<std::int64_t> knew{};  // if it is awaited later: as `routine_plan::known`, by part
   };
   /// What a resource was last used by: ops of the last round.
   struct resource {
@@ -150,9 +155,17 @@ class routine_plan {
   /// op), this one knows at the end of a round; never: nothing.
   static constexpr std::int64_t never = INT64_MAX;
   std::vector<std::int64_t> known;
+  /// After so many rounds all of that comes from waits of these rounds, and what a part knew before has come
+  /// to all parts that wait for it, directly or through others.
+  [[nodiscard]] static constexpr std::uint64_t settled_after(std::uint64_t parts) noexcept {
+    return 2 * parts + 5;
+  }
+  /// Of each mark: its part. A mark is recorded again when all who wait for it have been told to.
+  std::vector<std::uint32_t> marks;
 
  private:
   struct analysis;
+  void assign_marks();
 };
 
 /// A routine that is followed, for those who come for what it holds.
