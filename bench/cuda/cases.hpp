@@ -190,5 +190,7 @@ inline constexpr auto do_empty = [](cuda::native_stream on, auto...) { launch_em
 
 /// Programs that repeat themselves, recorded: each given op by op, and as a graph.
 void add_recorded(const std::function<world&()>& fresh, std::vector<bench_case>& to);
+/// Rows of tasks without kernels: what braid costs where streams wait for each other.
+void add_rows(const std::function<world&()>& fresh, std::vector<bench_case>& to);
 
 }  // namespace braid::bench

@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <random>
 #include <stdexcept>
 
 #include "cases.hpp"
@@ -295,78 +294,6 @@ bench_case alternating(world& w) {
             }}}};
 }
 
-enum class reads { none, stencil, butterfly, random };
-
-// Cell (t, i) is written by task (t, i), in stream i, which reads cells of row t - 1.
-bench_case rows(world& w, const char* name, reads kind, double most, bool is_recorded = false) {
-  const unsigned steps = 200;
-  std::mt19937 random(3);
-  auto list = std::make_shared<std::vector<std::vector<unsigned>>>();
-  for (unsigned t = 0; t < steps; ++t) {
-    for (int i = 0; i < static_cast<int>(width); ++i) {
-      std::vector<int> from;
-      const int distance = t == 0 ? 0 : 1 << ((t - 1) % 3);
-      if (t > 0 && kind == reads::stencil) from = {i - 1, i, i + 1};
-      if (t > 0 && kind == reads::butterfly) from = {i - distance, i, i + distance};
-      if (t > 0 && kind == reads::random) {
-        from = {static_cast<int>(random() % width), static_cast<int>(random() % width)};
-        if (from[0] == from[1]) from.pop_back();
-      }
-      std::vector<unsigned> inside;
-      for (const int f : from) {
-        if (f >= 0 && f < static_cast<int>(width)) inside.push_back(static_cast<unsigned>(f));
-      }
-      list->push_back(std::move(inside));
-    }
-  }
-  const auto give = [list, name](world& of, const std::vector<buffer<int>>& cell) {
-    for (unsigned t = 0; t < steps; ++t) {
-      for (unsigned i = 0; i < width; ++i) {
-        const auto& from = (*list)[t * width + i];
-        const auto to = write(cell[t * width + i]);
-        const auto old = [&](std::size_t j) { return read(cell[(t - 1) * width + from[j]]); };
-        const stream_id on{i};
-        switch (from.size()) {
-          case 0: of.rt->submit(on, name, to, nothing); break;
-          case 1: of.rt->submit(on, name, to, old(0), nothing); break;
-          case 2: of.rt->submit(on, name, to, old(0), old(1), nothing); break;
-          default: of.rt->submit(on, name, to, old(0), old(1), old(2), nothing);
-        }
-      }
-    }
-  };
-  const auto make_cells = [&w] {
-    std::vector<buffer<int>> made(std::size_t{steps} * width);
-    for (auto& c : made) c = w.rt->make_buffer<int>(16, "cell");
-    return made;
-  };
-  if (is_recorded) {
-    const auto cells = make_cells();
-    const recording all = w.rt->record([&] { give(w, cells); }, {.graph = false});
-    return {std::string(name) + "_recorded",
-            "no kernels: rows of 8, 200 steps, recorded and replayed op by op",
-            most,
-            false,
-            {{"braid", [&w, all] {
-                const auto begin = clock::now();
-                all.replay();
-                const double ns = since(begin) / (double{steps} * width);
-                w.rt->synchronize();
-                return ns;
-              }}}};
-  }
-  return {name, "no kernels: rows of 8, 200 steps", most, false, {{"braid", [&w, give, make_cells] {
-                                                                     const auto cells = make_cells();
-                                                                     const auto begin = clock::now();
-                                                                     give(w, cells);
-                                                                     const double ns =
-                                                                         since(begin) /
-                                                                         (double{steps} * width);
-                                                                     w.rt->synchronize();
-                                                                     return ns;
-                                                                   }}}};
-}
-
 // ---- Two kernels that exchange two arrays.
 
 bench_case swaps(world& w) {
@@ -514,16 +441,9 @@ nlohmann::json run_cuda_bench(const cuda_options& options,
   cases.push_back(stencil(fresh()));
   cases.push_back(swaps(fresh()));
   cases.push_back(alternating(fresh()));
-  cases.push_back(rows(fresh(), "empty_rows_none", reads::none, 150));
-  cases.push_back(rows(fresh(), "empty_rows_stencil", reads::stencil, 900));
-  cases.push_back(rows(fresh(), "empty_rows_butterfly", reads::butterfly, 700));
-  cases.push_back(rows(fresh(), "empty_rows_random", reads::random, 900));
+  add_rows(fresh, cases);
   cases.push_back(allocation(fresh()));
   add_recorded(fresh, cases);
-  cases.push_back(rows(fresh(), "empty_rows_none", reads::none, 150, true));
-  cases.push_back(rows(fresh(), "empty_rows_stencil", reads::stencil, 900, true));
-  cases.push_back(rows(fresh(), "empty_rows_butterfly", reads::butterfly, 700, true));
-  cases.push_back(rows(fresh(), "empty_rows_random", reads::random, 900, true));
   add_calls(worlds.front(), cases);
   std::erase_if(cases, [&](const bench_case& c) { return c.name.find(options.filter) == std::string::npos; });
 

@@ -269,8 +269,8 @@ struct routine_plan::analysis {
     plan.assign_marks();
     return true;
   }
-  [[nodiscard]] cursor back(std::int64_t round, std::size_t part, cursor at) const {
-    return (round + 1) * plan.lengths[part] - at;
+  [[nodiscard]] cursor back(std::int64_t round, std::size_t part, cursor to) const {
+    return (round + 1) * plan.lengths[part] - to;
   }
 
   routine_plan& plan;
@@ -445,7 +445,7 @@ namespace {
 
 /// What it keeps until it ends.
 struct thread_share {
-  static constexpr std::size_t most = 8;
+  static constexpr std::size_t most = 32;
   struct entry {
     std::uint64_t number;
     std::shared_ptr<routine_base> routine;
