@@ -15,9 +15,9 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
 }
 
 constexpr std::size_t place_count = 2 * std::size_t{routine_finder::longest};
-// So many ops that were not seen before: then there is a rest.
-constexpr std::uint32_t most_unseen = 2 * routine_finder::longest;
-constexpr std::uint32_t long_rest = 8 * routine_finder::longest;
+// So many ops that did not repeat what came before them: then there is a rest, the longer the more often.
+constexpr std::uint32_t most_others = 2 * routine_finder::longest;
+constexpr std::uint64_t least_rest = 8 * routine_finder::longest;
 constexpr std::uint64_t least_penalty = 64;
 constexpr std::uint64_t most_penalty = 1U << 18;
 
@@ -27,7 +27,8 @@ void routine_finder::forget(std::uint32_t rest) noexcept {
   rest_ = rest;
   drop_round();
   is_ready_ = is_taking_down_ = false;
-  period_ = run_ = unseen_ = 0;
+  period_ = run_ = others_ = 0;
+  at_ += 2 * std::uint64_t{longest};  // what came before is not seen again: a routine may have been between
 }
 
 void routine_finder::begin_anew(std::uint64_t number) noexcept {
@@ -80,12 +81,13 @@ void routine_finder::look(const op& given, std::span<const binding> bindings) {
     run_ = 0;
     const bool is_seen = last != 0 && at_ - last <= longest && key_at(last) == key;
     period_ = is_seen ? static_cast<std::uint32_t>(at_ - last) : 0;
-    if (!is_seen) {
-      if (++unseen_ >= most_unseen) forget(long_rest);
-      return;
+    if (++others_ >= most_others) {
+      penalty_ = static_cast<std::uint32_t>(
+          std::min(most_penalty, std::max(least_rest, std::uint64_t{penalty_} * 2)));
+      return forget(penalty_);
     }
+    if (!is_seen) return;
   }
-  unseen_ = 0;
   ++run_;
   if (is_taking_down_) {
     noted_.add(bindings);

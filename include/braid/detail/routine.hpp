@@ -98,7 +98,7 @@ class routine_finder {
   bool is_taking_down_ = false;
   std::uint32_t period_ = 0;  // of the last `run_` ops
   std::uint32_t run_ = 0;
-  std::uint32_t unseen_ = 0;  // ops since one that had been seen
+  std::uint32_t others_ = 0;  // ops that were not as a period before
   std::uint32_t penalty_ = 0;
   std::uint64_t number_ = 0;
   std::uint64_t at_ = 0;
