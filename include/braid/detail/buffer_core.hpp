@@ -77,8 +77,11 @@ class buffer_handle {
     return *this;
   }
   ~buffer_handle() {
-    // acq_rel: who frees sees what every other holder did
-    if (core_ != nullptr && core_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) free();
+    // acquire, acq_rel: who frees sees what every other holder did. Of the only handle nobody makes another
+    // one while it goes.
+    if (core_ != nullptr && (core_->refs.load(std::memory_order_acquire) == 1 ||
+                             core_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      free();
   }
   [[nodiscard]] buffer_core* get() const noexcept { return core_; }
   buffer_core* operator->() const noexcept { return core_; }
