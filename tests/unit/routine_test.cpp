@@ -199,12 +199,12 @@ TEST(routine, passes_on_what_a_stream_knew_before_it) {
 
 TEST(routine, begins_again_as_soon_after_something_else) {
   rig r;
-  for (int turn = 1; turn <= 40; ++turn) {
+  for (int turn = 1; turn <= 20; ++turn) {
     r.op(0, {{8, access::write}});
-    for (int i = 0; i < 50; ++i) r.op(0, {{0, access::read_write}});
+    for (int i = 0; i < 100; ++i) r.op(0, {{0, access::read_write}});
     r.op(0, {{0, access::read}, {8, access::write}});
   }
-  EXPECT_GE(r.followed(), 40U * 45);
+  EXPECT_GE(r.followed(), 20U * 95);
 }
 
 TEST(routine, may_be_long) {
