@@ -171,8 +171,12 @@ void history::take_back_reader(lane_id lane, std::uint64_t cursor, std::uint64_t
 }
 
 void history::move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) noexcept {
-  readers_at(lane, from, 0, std::numeric_limits<std::uint64_t>::max(),
-             [&](segment&, point& p) { p.cursor = to; });
+  readers_at(lane, from, 0, std::numeric_limits<std::uint64_t>::max(), [&](segment& s, point& p) {
+    p.cursor = to;
+    if (to != 0) return;
+    s.sole = lane_note::nobody;
+    s.readers.erase(&p);
+  });
 }
 
 void history::hand_on() noexcept {

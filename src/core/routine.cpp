@@ -33,7 +33,7 @@ void routine_finder::forget(std::uint32_t rest) noexcept {
 
 void routine_finder::begin_anew(std::uint64_t number) noexcept {
   forget();
-  penalty_ = 0;
+  penalty_ = last_rest_ = 0;
   number_ = number;
 }
 
@@ -56,12 +56,24 @@ void routine_finder::note_end(std::uint64_t ops, std::uint64_t round, std::uint6
   forget(penalty_);
 }
 
+void routine_finder::note_other() noexcept {
+  if (++others_ < most_others) return;
+  last_rest_ = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(std::uint64_t{last_rest_} * 2, least_rest, most_penalty));
+  forget(last_rest_);
+}
+
 // An op is told from others together with the one before it: so a round may contain one op several times.
 void routine_finder::look(const op& given, std::span<const binding> bindings) {
   std::uint64_t hash = mix(reinterpret_cast<std::uintptr_t>(given.slot), given.id.value);
   hash = mix(hash, reinterpret_cast<std::uintptr_t>(given.label));
   for (const binding& b : bindings) {
-    if (!b.whole || b.kind == access::accumulate) return forget();
+    if (!b.whole || b.kind == access::accumulate) {
+      const std::uint32_t others = others_;
+      forget();
+      others_ = others;
+      return note_other();
+    }
     hash = mix(hash, reinterpret_cast<std::uintptr_t>(b.state) ^ static_cast<std::uint64_t>(b.kind));
   }
   if (keys_.empty()) {
@@ -81,15 +93,12 @@ void routine_finder::look(const op& given, std::span<const binding> bindings) {
     run_ = 0;
     const bool is_seen = last != 0 && at_ - last <= longest && key_at(last) == key;
     period_ = is_seen ? static_cast<std::uint32_t>(at_ - last) : 0;
-    if (++others_ >= most_others) {
-      penalty_ = static_cast<std::uint32_t>(
-          std::min(most_penalty, std::max(least_rest, std::uint64_t{penalty_} * 2)));
-      return forget(penalty_);
-    }
-    if (!is_seen) return;
+    note_other();
+    if (!is_seen || rest_ != 0) return;
   }
   ++run_;
   if (is_taking_down_) {
+    if (bindings_.size() + bindings.size() > most_bindings) return note_end(0);
     noted_.add(bindings);
     ops_.push_back(given);
     ops_.back().first = static_cast<std::uint32_t>(bindings_.size());
@@ -455,6 +464,7 @@ struct thread_share {
   routine_finder finder;
   std::vector<entry> followed;  // the last ones
 
+  thread_share() { followed.reserve(most); }  // so that to keep one cannot fail
   ~thread_share() { here = {.is_ending = true}; }
   void note() noexcept {
     here.missed = 0;

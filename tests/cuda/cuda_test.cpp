@@ -71,6 +71,18 @@ TEST(cuda_backend, an_op_of_a_routine_that_throws_poisons_what_it_writes_until_t
   EXPECT_GT(rt->stats().streams.followed, 0U);
 }
 
+TEST(cuda_backend, a_routine_of_a_runtime_that_is_gone_is_not_anothers_at_its_place) {
+  for (int turn = 0; turn < 10; ++turn) {
+    const auto rt = make({.deterministic = false});
+    auto x = rt->make_buffer<int>(16, zeroed, "x");
+    int ran = 0;
+    for (int i = 0; i < 100; ++i)
+      rt->submit(stream_id{0}, "again", read_write(x), [&](native, std::span<int>) { ++ran; });
+    rt->wait(x);
+    EXPECT_EQ(ran, 100);
+  }
+}
+
 TEST(cuda_backend, a_buffer_of_a_routine_may_go_inside_a_body) {
   const auto rt = make({.deterministic = false});
   auto x = rt->make_buffer<int>(16, zeroed, "x");

@@ -207,6 +207,62 @@ TEST(routine, begins_again_as_soon_after_something_else) {
   EXPECT_GE(r.followed(), 20U * 95);
 }
 
+// The other thread writes what the routine has read in its last round and will read again, and it is over
+// before that.
+TEST(routine, that_ends_at_once_hides_no_write_of_another_thread) {
+  const std::pair<std::uint64_t, uses> round[] = {{0, {{9, access::read}, {1, access::read_write}}},
+                                                  {1, {{1, access::read}, {2, access::read_write}}},
+                                                  {0, {{8, access::read}, {0, access::read_write}}}};
+  for (unsigned total = 8; total < 14; ++total) {
+    for (unsigned place = 5; place < total; ++place) {
+      for (unsigned first = 0; first < 3; ++first) {
+        SCOPED_TRACE(std::to_string(total) + ", " + std::to_string(place) + ", " + std::to_string(first));
+        rig r;
+        r.op(0, {{9, access::write}, {8, access::write}});
+        for (unsigned i = 0; i < total; ++i) {
+          if (i == place) {
+            on_another_thread([&] {
+              r.op(2, {{9, access::write}});
+              r.op(2, {{8, access::write}});
+            });
+          }
+          const auto& [stream, of] = round[(first + i) % 3];
+          r.op(stream, of);
+        }
+        r.op(4, {{3, access::write}});
+        r.op(3, {{9, access::write}});
+        r.op(3, {{8, access::write}});
+      }
+    }
+  }
+}
+
+TEST(routine, of_a_retired_object_is_over_when_its_engine_is) {
+  resource outlives = resource::memory(size, "x");
+  sim::device device;
+  struct last_words {
+    last_words(engine_type& e, const resource& r) : engine(&e), used(&r) {}
+    last_words(last_words&& other) noexcept
+        : engine(std::exchange(other.engine, nullptr)), used(other.used) {}
+    last_words& operator=(last_words&&) = delete;
+    ~last_words() {
+      for (unsigned i = 0; engine != nullptr && i < 80; ++i)
+        (void)engine->resolve(stream_id{i % 2}, {read_write(*used)});
+    }
+    engine_type* engine;
+    const resource* used;
+  };
+  {
+    engine_type engine(device.unasked_backend(), undetermined());
+    (void)engine.resolve(stream_id{0}, {write(outlives)});
+    engine.retire(last_words(engine, outlives), stream_id{0});
+    device.run_all();
+  }
+  // Who looks for routines of this resource finds none whose engine has gone.
+  outlives = {};
+  detail::end_all_routines();
+}
+
 TEST(routine, may_be_long) {
   rig r(400);
   const auto round = [&] {

@@ -123,7 +123,7 @@ class history {
     }
     return true;
   }
-  /// The reader of `lane` with the cursor `from` gets another one.
+  /// The reader of `lane` with the cursor `from` gets another one; 0: it goes.
   void move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) noexcept;
 
   /// Calls `visit(const point&)` for each reader in [begin, end).

@@ -11,8 +11,13 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::observe(const slot_type& s, stream_id id, const op_label* label,
                                  std::span<const binding> bindings) {
   auto* const finder = detail::here.finder != nullptr ? detail::here.finder : detail::make_finder();
-  if (finder == nullptr) return;
-  finder->note(number_, {const_cast<slot_type*>(&s), id, label, s.cursor, 0, 0}, bindings);
+  if (finder == nullptr) [[unlikely]]
+    return;
+  try {
+    finder->note(number_, {const_cast<slot_type*>(&s), id, label, s.cursor, 0, 0}, bindings);
+  } catch (const std::bad_alloc&) {
+    finder->forget();  // it goes on in the usual way
+  }
   detail::here.is_ready = finder->is_ready();
 }
 

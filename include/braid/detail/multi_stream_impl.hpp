@@ -60,6 +60,7 @@ multi_stream<B, T>::~multi_stream() {
   closed_.exchange(true, std::memory_order_acq_rel);
   is_special_.store(true, std::memory_order_relaxed);
   retirer_.stop();
+  if constexpr (follows) detail::end_routines_of(this);  // that retired destructors have begun; no more do
   stranded_.clear();
   aligner_.release_foreign();
   arena_->close();
@@ -522,7 +523,7 @@ shutdown_report multi_stream<B, T>::shutdown(std::chrono::milliseconds timeout) 
       closed_.exchange(true,
                        std::memory_order_acq_rel);  // pairs with the loads in open_slowly() and retire()
       is_special_.store(true, std::memory_order_relaxed);
-      end_routines();
+      if constexpr (follows) detail::end_routines_of(this);  // no more begin
       return {};
     }
     if (failed || std::chrono::steady_clock::now() >= deadline) break;

@@ -147,6 +147,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     detail::resource_state* state;
     std::uint32_t part;
     std::uint32_t last;         // op of the part that reads it
+    std::uint64_t before{0};    // the cursor of the part's reader when the routine began; 0: it had none
     std::uint32_t in_round{0};  // at the end: of those given in this round, counted from 1; 0: none
   };
 
@@ -220,7 +221,8 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
 // If nothing else has happened on its streams and to its resources.
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::begin() {
-  if (!hold_all()) return false;
+  // Under the registry's mutex, as those look for it who end what was begun before: they closed it first.
+  if (engine_.closed_.load(std::memory_order_relaxed) || !hold_all()) return false;
   try {
     if (is_as_planned() && add_readers() && make_marks()) {
       bool is_kept = true;
@@ -249,7 +251,6 @@ bool multi_stream<B, T>::routine::begin() {
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& found) {
   constexpr std::size_t most_parts = 32;
-  constexpr std::size_t most_bindings = 8192;
   constexpr std::size_t most_work = 1U << 16;  // at the end, in ops
   std::vector<detail::routine_plan::op> planned;
   planned.reserve(found.ops().size());
@@ -257,10 +258,10 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
   for (const auto& taken : found.ops()) {
     for (const binding& b : found.bindings_of(taken)) resources_.push_back(b.state);
   }
-  if (resources_.size() > most_bindings) return false;
   bindings_.reserve(resources_.size());
   std::ranges::sort(resources_);
   resources_.erase(std::ranges::unique(resources_).begin(), resources_.end());
+  std::vector<std::size_t> last_user(resources_.size(), 0);
   for (const auto& taken : found.ops()) {
     auto* const s = static_cast<slot_type*>(taken.slot);
     auto at = std::ranges::find(parts_, s, &part::slot);
@@ -276,9 +277,7 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     for (const binding& b : bound) {
       const auto number =
           static_cast<std::uint32_t>(std::ranges::lower_bound(resources_, b.state) - resources_.begin());
-      for (const auto& other : planned.back().uses) {
-        if (other.resource == number) return false;  // bound twice
-      }
+      if (std::exchange(last_user[number], planned.size()) == planned.size()) return false;  // bound twice
       planned.back().uses.push_back({number, b.kind});
       bindings_.push_back(b);
     }
@@ -401,9 +400,13 @@ bool multi_stream<B, T>::routine::is_as_planned() const {
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::add_readers() {
   for (; standing_ < read_.size(); ++standing_) {
-    const standing& s = read_[standing_];
+    standing& s = read_[standing_];
     const std::unique_lock lock(s.state->lock, std::try_to_lock);
     if (!lock) return false;
+    // Not always the one of the round before: another thread may have written it since.
+    s.state->past.readers(0, ~std::uint64_t{0}, [&](const detail::point& p) {
+      if (p.lane == parts_[s.part].slot->lane) s.before = p.cursor;
+    });
     s.state->past.read_all(detail::standing_cursor, nullptr, parts_[s.part].slot->lane);
   }
   return true;
@@ -464,9 +467,10 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
   for (std::size_t i = 0; i < standing_; ++i) {
     const standing& r = read_[i];
     const locked lock(r.state->lock);
-    r.state->past.move_reader(
-        parts_[r.part].slot->lane, detail::standing_cursor,
-        r.in_round != 0 ? cursor_of(r.in_round - 1, round_) : cursor_of(r.last, round_ - 1));
+    r.state->past.move_reader(parts_[r.part].slot->lane, detail::standing_cursor,
+                              r.in_round != 0 ? cursor_of(r.in_round - 1, round_)
+                              : round_ != 1   ? cursor_of(r.last, round_ - 1)
+                                              : r.before);
   }
   if (is_followed_ && (end_at != 0 || round_ != 1)) {
     count_rounds(end_at);
@@ -474,6 +478,7 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
       enter_rounds(end_at);
     } catch (const std::exception& e) {
       wait_for_all(e.what());
+      if (is_open) enter(at(), open_slot->cursor);
     }
   }
   return_borrowed();
@@ -528,12 +533,16 @@ void multi_stream<B, T>::routine::count_rounds(std::uint32_t end_at) noexcept {
         s.elided_implied += times;
         continue;
       }
-      s.elided_complete += made->left_out;
-      s.waits[static_cast<unsigned>(w.why)] += times - made->left_out;
-      s.marks_reused += times - made->left_out;
+      const std::uint64_t left_out =
+          std::min(made->left_out, times);  // another wait of the op may have failed
+      s.elided_complete += left_out;
+      s.waits[static_cast<unsigned>(w.why)] += times - left_out;
+      s.marks_reused += times - left_out;
       ++made;
     }
-    if (planned.is_awaited) s.marks_recorded += times;
+    if (!planned.is_awaited) continue;
+    const locked lock(s.list_lock);
+    s.marks_recorded += round_ - 1 + (i < at() ? 1 : 0);
   }
 }
 

@@ -53,7 +53,8 @@ class noted_resources {
 /// Notices that the ops of a thread repeat themselves, and takes down one round of them. Used by one thread.
 class routine_finder {
  public:
-  static constexpr std::uint32_t longest = 2048;  // ops of a round
+  static constexpr std::uint32_t longest = 2048;        // ops of a round,
+  static constexpr std::uint32_t most_bindings = 8192;  // and of all of them
 
   struct op {
     void* slot;
@@ -92,6 +93,8 @@ class routine_finder {
   void drop_round() noexcept;
   void begin_anew(std::uint64_t number) noexcept;
   void look(const op& given, std::span<const binding> bindings);
+  /// An op did not repeat what came before: after many of them there is a rest.
+  void note_other() noexcept;
 
   std::uint32_t rest_ = 0;
   bool is_ready_ = false;
@@ -100,6 +103,7 @@ class routine_finder {
   std::uint32_t run_ = 0;
   std::uint32_t others_ = 0;  // ops that were not as a period before
   std::uint32_t penalty_ = 0;
+  std::uint32_t last_rest_ = 0;
   std::uint64_t number_ = 0;
   std::uint64_t at_ = 0;
   std::uint64_t before_ = 0;           // the hash of the op before

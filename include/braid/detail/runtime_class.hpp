@@ -202,14 +202,15 @@ struct plain_note final : attachment {
     return shape;
   }
 
-  plain_note(const void* runtime, void* on_slot, stream_id on, op_label& of, const plain_arguments& args);
+  plain_note(const runtime_link& runtime, void* on_slot, stream_id on, op_label& of,
+             const plain_arguments& args);
 
   /// Whether the submit says the same.
   template <class... Args>
-  [[nodiscard, gnu::always_inline]] bool is(const void* runtime, stream_id on, std::string_view text,
+  [[nodiscard, gnu::always_inline]] bool is(stream_id on, std::string_view text,
                                             const Args&... args) const noexcept {
     static_assert(sizeof...(Args) <= most);
-    if (home != runtime || id != on || size != text.size() ||
+    if (id != on || size != text.size() ||
         shape != shape_of(std::array<access, sizeof...(Args)>{Args::kind...}))
       return false;
     const argument* mine = arguments;
@@ -217,7 +218,7 @@ struct plain_note final : attachment {
            is_same_text(text, {name, size});
   }
 
-  const void* home;
+  runtime_link home;  // not its address, which may be another one's by now
   void* slot;
   stream_id id;
   std::uint64_t shape;
@@ -580,7 +581,7 @@ class basic_runtime final : private detail::runtime_base {
   /// What was noted with the op that this thread is expected to give next.
   [[nodiscard, gnu::always_inline]] const detail::plain_note* expected_note() const noexcept {
     const auto* const note = static_cast<const detail::plain_note*>(detail::here.expected);
-    if (note != nullptr && note->home == this) [[likely]]
+    if (note != nullptr && note->home == link_) [[likely]]
       return note;
     return detail::here.others != 0 ? turn_to_expected() : nullptr;
   }

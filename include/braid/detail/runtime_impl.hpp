@@ -218,7 +218,7 @@ template <runtime_backend B>
   return given;
 }
 
-inline detail::plain_note::plain_note(const void* runtime, void* on_slot, stream_id on, op_label& of,
+inline detail::plain_note::plain_note(const runtime_link& runtime, void* on_slot, stream_id on, op_label& of,
                                       const plain_arguments& args)
     : home(runtime),
       slot(on_slot),
@@ -295,7 +295,7 @@ template <runtime_backend B>
     ++core;
   }
   if (engine_type::is_followed(*on)) [[unlikely]]
-    engine_->note_open(*on, std::make_unique<detail::plain_note>(this, on, id, *label.lasting(), args));
+    engine_->note_open(*on, std::make_unique<detail::plain_note>(link_, on, id, *label.lasting(), args));
   B::note_begin(on->stream, cursor, label.lasting());
   (void)engine_type::keep_open(guard);  // nothing throws from here on
   given.slot = on;

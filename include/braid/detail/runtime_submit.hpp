@@ -139,7 +139,7 @@ template <class Body, std::size_t... I, class... Args>
     return use(detail::plain_arguments{bound.data(), cores, data, sizeof...(Args)});
   };
   if (const auto* note = where != nullptr ? expected_note() : nullptr;
-      note != nullptr && note->is(this, *where, text, args...) && follow_plain(*note, op)) {
+      note != nullptr && note->is(*where, text, args...) && follow_plain(*note, op)) {
     ((data[I] = note->arguments[I].data), ...);
   } else if (!with_arguments([&](const auto& all) { return begin_plain(where, text, all, op); }))
       [[unlikely]] {
