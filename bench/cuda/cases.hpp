@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -167,12 +169,8 @@ class hand {
   cudaStream_t stream(std::size_t i) const { return streams_[i]; }
   cudaEvent_t event(std::size_t i) const { return events_[i]; }
   std::size_t events() const { return events_.size(); }
-  void record(std::size_t event, std::size_t stream) {
-    check(cudaEventRecord(events_[event], streams_[stream]));
-  }
-  void wait(std::size_t stream, std::size_t event) {
-    check(cudaStreamWaitEvent(streams_[stream], events_[event], 0));
-  }
+  void record(std::size_t event, std::size_t stream) { check(record_(events_[event], streams_[stream])); }
+  void wait(std::size_t stream, std::size_t event) { check(wait_(streams_[stream], events_[event], 0)); }
   void synchronize() {
     for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
   }
@@ -182,6 +180,24 @@ class hand {
   int* const y;
 
  private:
+  // As braid does: the driver's functions, which cost less than those of the runtime library.
+  template <class Function>
+  static Function driver_function(const char* name) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
+    if (found == nullptr) throw std::runtime_error(std::string("the driver has no ") + name);
+    return reinterpret_cast<Function>(found);
+  }
+  static void check(cudaError_t code) { bench::check(code); }
+  static void check(CUresult code) {
+    if (code != CUDA_SUCCESS)
+      throw std::runtime_error("a call of the driver failed: " + std::to_string(code));
+  }
+
+  const decltype(&cuEventRecord) record_ = driver_function<decltype(&cuEventRecord)>("cuEventRecord");
+  const decltype(&cuStreamWaitEvent) wait_ =
+      driver_function<decltype(&cuStreamWaitEvent)>("cuStreamWaitEvent");
   std::array<cudaStream_t, width> streams_{};
   std::vector<cudaEvent_t> events_;
 };

@@ -225,7 +225,7 @@ struct plain_note final : attachment {
   op_label* label;
   const char* name;  // the label's
   std::size_t size;
-  const argument* arguments;  // of `few`, or `many` if they are more
+  const argument* arguments = nullptr;  // of `few`, or `many` if they are more
   std::array<argument, 3> few{};
   std::unique_ptr<argument[]> many;
 };

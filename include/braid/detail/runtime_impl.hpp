@@ -226,12 +226,9 @@ inline detail::plain_note::plain_note(const runtime_link& runtime, void* on_slot
       shape(args.count),
       label(&of),
       name(of.name().data()),
-      size(of.name().size()),
-      arguments(few.data()) {
-  if (args.count > few.size()) {
-    many = std::make_unique<argument[]>(args.count);
-    arguments = many.get();
-  }
+      size(of.name().size()) {
+  if (args.count > few.size()) many = std::make_unique<argument[]>(args.count);
+  arguments = many ? many.get() : few.data();
   for (std::uint32_t i = 0; i < args.count; ++i) {
     const binding& b = args.bound[i];
     (many ? many[i] : few[i]) = {args.cores[i], b.range, args.data[i]};
