@@ -17,7 +17,7 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
 constexpr std::size_t place_count = 2 * std::size_t{routine_finder::longest};
 // So many ops that did not repeat what came before them: then there is a rest, the longer the more often.
 constexpr std::uint32_t most_others = 2 * routine_finder::longest;
-constexpr std::uint64_t least_rest = 8 * routine_finder::longest;
+constexpr std::uint64_t least_rest = 8 * std::uint64_t{routine_finder::longest};
 constexpr std::uint64_t least_penalty = 64;
 constexpr std::uint64_t most_penalty = 1U << 18;
 

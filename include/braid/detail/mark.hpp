@@ -16,7 +16,7 @@ namespace braid::detail {
 /// An event recorded on a slot, the cursor that it covers and what the slot knew then. To wait on a mark is
 /// to learn both.
 template <class B>
-struct mark {
+struct alignas(64) mark {  // what who waits looks at comes first
   std::uint64_t cursor = 0;
   stamp* clock = nullptr;
   std::optional<typename B::event> event;  // none where the backend is asked for the point itself

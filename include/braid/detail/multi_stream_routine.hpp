@@ -23,7 +23,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
     stream_id id;
     std::uint64_t base;  // its cursor when the routine began
   };
-  struct wait {
+  struct alignas(32) wait {
     const detail::mark<B>* on;  // the op's, or in the first round one that its slot has
     const slot_type* origin;
     std::uint32_t op;

@@ -187,7 +187,7 @@ struct plain_arguments {
 
 /// What a submit says of an op on buffers alone, and what followed from that the last time: noted with an op
 /// of a routine. While the routine is followed none of its buffers can have gone.
-struct plain_note final : attachment {
+struct alignas(64) plain_note final : attachment {
   struct argument {
     const buffer_core* core;
     byte_range range;
@@ -222,9 +222,9 @@ struct plain_note final : attachment {
   void* slot;
   stream_id id;
   std::uint64_t shape;
-  op_label* label;
   const char* name;  // the label's
   std::size_t size;
+  op_label* label;
   const argument* arguments = nullptr;  // of `few`, or `many` if they are more
   std::array<argument, 3> few{};
   std::unique_ptr<argument[]> many;

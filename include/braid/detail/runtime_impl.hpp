@@ -224,9 +224,9 @@ inline detail::plain_note::plain_note(const runtime_link& runtime, void* on_slot
       slot(on_slot),
       id(on),
       shape(args.count),
-      label(&of),
       name(of.name().data()),
-      size(of.name().size()) {
+      size(of.name().size()),
+      label(&of) {
   if (args.count > few.size()) many = std::make_unique<argument[]>(args.count);
   arguments = many ? many.get() : few.data();
   for (std::uint32_t i = 0; i < args.count; ++i) {

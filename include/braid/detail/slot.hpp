@@ -79,9 +79,9 @@ template <class B>
 struct slot final : open_op {
   slot(lane_id number, stream_id made_for, typename B::stream made, stamp_pool& from)
       : lane(number),
-        first_id(made_for),
         stream(std::move(made)),
         name(from.name()),
+        first_id(made_for),
         stamps(from),
         now(from.make_current(known)) {
     ids.push_back({1, made_for});
@@ -93,23 +93,23 @@ struct slot final : open_op {
   }
 
   // ---- Of the op that is being given: under `lock`, from resolve to commit.
-  alignas(64) spin_lock lock;
+  alignas(64) spin_lock lock;  // what an op of a routine looks at stands in one line with it
   bool mark_wanted = false;    // what the last op wrote is likely to be used elsewhere
   bool has_afterwork = false;  // commit has to look at `retiring`, `orphans` or the work in flight
+  bool has_waits = false;      // `needs` and `plan` are of the last op
   const lane_id lane;
-  const stream_id first_id;
+  void* followed = nullptr;                 // the routine that has the slot
   std::uint64_t cursor = 0;                 // of the open op, and of the last one when none is open
   std::atomic<std::uint64_t> committed{0};  // ops handed over; the release store pairs with all acquires
   stream_id last_id{~std::uint64_t{0}};
   typename B::stream stream;
   stamp* const name;  // never counted
+  const stream_id first_id;
   using use = resource_use;
   std::unique_ptr<use[]>
       use_list;  // the op's resources, in address order, or as the op names them if nobody waits
   std::uint32_t use_count = 0;
   std::uint32_t use_capacity = 0;
-  bool has_waits = false;      // `needs` and `plan` are of the last op
-  void* followed = nullptr;    // the routine that has the slot
   std::uint8_t other_ops = 0;  // so many more ops do not try the shortest way
   counter elided_same_stream;
   clock known;
