@@ -2,7 +2,7 @@
 
 // How multi_stream notices a routine and follows it; part of multi_stream.hpp. See routine.hpp.
 
-#include "braid/detail/multi_stream_routine.hpp"
+#include "braid/detail/multi_stream_routine_end.hpp"
 
 namespace braid {
 
