@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "braid/detail/mark.hpp"
 #include "braid/detail/recorded.hpp"
 #include "braid/detail/runtime_class.hpp"
 #include "braid/detail/runtime_graph.hpp"
