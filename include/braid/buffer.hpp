@@ -89,6 +89,13 @@ class buffer_slice {
 
 namespace detail {
 
+/// A word that was stored by itself just before, and is to be loaded so: a compiler that loads two neighbours
+/// at once makes the core wait until both stores have left it, 5 ns each time.
+[[nodiscard, gnu::always_inline]] inline std::uint64_t apart(std::uint64_t word) noexcept {
+  asm("" : "+r"(word));
+  return word;
+}
+
 /// A buffer with an access. T is const where the body may only read. Refers to the buffer without owning it.
 template <class T, access Kind>
 struct buffer_argument {
@@ -99,7 +106,9 @@ struct buffer_argument {
   std::uint64_t count;
   std::uint32_t tag = 0;
 
-  [[nodiscard]] byte_range range() const noexcept { return {first * sizeof(T), count * sizeof(T)}; }
+  [[nodiscard]] byte_range range() const noexcept {
+    return {apart(first) * sizeof(T), apart(count) * sizeof(T)};
+  }
 };
 
 /// Memory for one op.

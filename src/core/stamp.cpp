@@ -45,20 +45,16 @@ void clock::learn_anew(lane_id lane, std::uint64_t cursor) noexcept {
   entries_[place] = {cursor, lane};
 }
 
+// Which of the two is newer cannot be foreseen, and is not branched on.
 void clock::learn(const stamp& other, lane_id own) noexcept {
-  const clock_entry* told = other.data();
-  for_runs(other.occupied_, [&](unsigned first, unsigned length) {
-    clock_entry* entry = entries_ + first;
-    for (const clock_entry* const end = told + length; told != end; ++told, ++entry) {
-      if (entry->lane == told->lane) [[likely]] {
-        if (entry->cursor < told->cursor) entry->cursor = told->cursor;
-      } else if (told->lane != own) {
-        learn(told->lane, told->cursor);
-      }
+  for (const clock_entry& told : other.entries()) {
+    clock_entry& entry = entries_[index_of(told.lane) % places];  // never of a foreign lane
+    if (entry.lane == told.lane) [[likely]] {
+      entry.cursor = std::max(entry.cursor, told.cursor);
+    } else if (told.lane != own) {
+      learn_anew(told.lane, told.cursor);
     }
-  });
-  for (const clock_entry* const end = other.data() + other.size_; told != end; ++told)
-    learn(told->lane, told->cursor);  // foreign ones
+  }
 }
 
 void stamp::recycle() noexcept {

@@ -202,11 +202,13 @@ void pool::give(block* b) noexcept {
   lane_id lane = b->lane;
   bool has_one = false;
   bool is_mixed = false;
-  (void)all_points(*b, [&](const point& p) {
-    is_mixed = is_mixed || (has_one && p.lane != lane);
-    lane = p.lane;
-    return has_one = true;
-  });
+  if (!b->past.is_of(lane)) {
+    (void)all_points(*b, [&](const point& p) {
+      is_mixed = is_mixed || (has_one && p.lane != lane);
+      lane = p.lane;
+      return has_one = true;
+    });
+  }
 
   if ((is_mixed || lane != b->lane) && options_.is_known_complete && !options_.deterministic &&
       all_points(*b, options_.is_known_complete)) {

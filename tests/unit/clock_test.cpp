@@ -148,6 +148,85 @@ TEST(stamp, may_be_released_in_another_way_than_it_was_retained) {
   }
 }
 
+TEST(stamp, that_only_marks_hold_is_used_again_when_the_last_of_them_lets_go) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  for (const bool slot_leaves_first : {true, false}) {
+    stamp* s = pool.make_current(c);
+    s->retain_for_mark();
+    s->retain_for_mark();
+    if (slot_leaves_first) s->leave_to_marks();
+    s->release_by_maker();
+    stamp* other = pool.make(c);
+    EXPECT_NE(other, s);
+    s->release_by_maker();
+    if (!slot_leaves_first) {
+      stamp* third = pool.make(c);
+      EXPECT_NE(third, s);
+      third->release();
+      s->leave_to_marks();
+    }
+    other->release();
+    stamp* again = pool.make(c);
+    EXPECT_EQ(again, s);
+    again->release();
+  }
+}
+
+TEST(stamp, of_marks_and_others_is_used_again_when_all_of_them_have_let_go) {
+  arena_handle arena;
+  stamp_pool& pool = arena->add_pool(lane(0), true);
+  const clock c;
+  for (const bool marks_let_go_first : {true, false}) {
+    stamp* s = pool.make_current(c);
+    s->retain_for_mark();
+    s->retain_under_list_lock();  // of a mark, or not
+    s->retain();
+    stamp* next = pool.make_current(c);
+    EXPECT_NE(next, s);
+    s->leave_to_marks();
+    const auto let_marks_go = [&] {
+      s->release_by_maker();
+      s->release_by_maker();
+    };
+    if (marks_let_go_first) let_marks_go();
+    stamp* other = pool.make(c);
+    EXPECT_NE(other, s);
+    std::thread([&] { s->release(); }).join();
+    if (!marks_let_go_first) {
+      stamp* third = pool.make(c);
+      EXPECT_NE(third, s);
+      third->release();
+      let_marks_go();
+    }
+    stamp* again = pool.make(c);
+    EXPECT_EQ(again, s);
+    again->release();
+    other->release();
+    next->leave_to_marks();
+  }
+}
+
+TEST(clock, of_a_slot_keeps_nothing_that_others_tell_of_it) {
+  arena_handle arena;
+  clock told;
+  told.learn(lane(3), 7);
+  told.learn(lane(4), 2);
+  stamp* s = arena->add_pool(lane(4), true).make(told);
+  clock own(lane(3));
+  own.learn(*s, lane(3));
+  EXPECT_EQ(own.known(lane(4)), 2U);
+  stamp* copy = arena->add_pool(lane(3), true).make(own);
+  EXPECT_FALSE(copy->covers(lane(3), 1));
+  EXPECT_EQ(copy->entries().size(), 1U);
+  // Another lane may have the place.
+  own.learn(lane(3 + clock::places), 5);
+  EXPECT_EQ(own.known(lane(3 + clock::places)), 5U);
+  copy->release();
+  s->release();
+}
+
 TEST(stamp, comes_back_from_any_thread) {
   arena_handle arena;
   stamp_pool& pool = arena->add_pool(lane(0), true);

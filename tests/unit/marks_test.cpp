@@ -1,5 +1,8 @@
 // When events are recorded, and which of them is waited for.
 
+#include <functional>
+#include <thread>
+
 #include "support.hpp"
 
 namespace braid {
@@ -232,6 +235,105 @@ TEST(marks, a_need_that_a_far_reaching_mark_brings_along_is_not_lost_when_that_m
   const auto found = sim::check(device.log());
   EXPECT_TRUE(found.violations.empty());
   EXPECT_EQ(found.waits, found.minimal_waits);
+}
+
+/// Records its events again. While it is told to wait it can let others in, or fail.
+struct recording_backend {
+  struct state {
+    std::atomic<std::uint64_t> made{0}, recorded{0};
+    std::function<void()> while_waiting = [] {};
+    std::atomic<std::uint64_t> recorded_meanwhile{0};  // events that somebody was just told to wait for
+  };
+  struct stream {};
+  struct event {
+    std::shared_ptr<std::atomic<std::uint64_t>> number;
+  };
+  std::shared_ptr<state> told = std::make_shared<state>();
+  static constexpr bool asks_as_dearly_as_it_waits = true;
+
+  stream create_stream() { return {}; }
+  event flush(stream&) {
+    ++told->made;
+    return {std::make_shared<std::atomic<std::uint64_t>>(++told->recorded)};
+  }
+  void flush_again(stream&, event& e) { *e.number = ++told->recorded; }
+  void wait_event(stream&, const event& e) {
+    const std::uint64_t before = *e.number;
+    told->while_waiting();
+    if (*e.number != before) ++told->recorded_meanwhile;
+  }
+  void wait_event_sync(const event&) {}
+  bool is_complete(const event&) { return false; }
+};
+
+TEST(marks, an_event_is_not_recorded_again_while_streams_are_being_told_to_wait_for_it) {
+  for (const std::uint64_t together : {1U, 2U, 6U, 7U, 13U}) {  // a mark has room for six
+    const recording_backend backend;
+    auto options = with(mark_policy::eager);
+    options.max_streams = 32;
+    multi_stream<recording_backend> engine{backend, options};
+    const resource x = resource::token("x");
+    const auto need_more_marks_than_are_kept = [&] {
+      for (int i = 0; i < 20; ++i) give(engine, {0}, {write(resource::token("new"))});  // no routine
+    };
+    give(engine, {0}, {write(x)});
+    give(engine, {0}, {write(resource::token("new"))});  // behind a mark of the first op
+    // Each stream but the last lets the next one wait for that mark while it is being told to itself.
+    std::uint64_t waiting = 0;
+    backend.told->while_waiting = [&] {
+      if (++waiting < together) std::thread([&] { give(engine, {1 + waiting}, {read(x)}); }).join();
+      std::thread(need_more_marks_than_are_kept).join();
+    };
+    give(engine, {1}, {read(x)});
+    EXPECT_EQ(waiting, together);
+    EXPECT_EQ(backend.told->recorded_meanwhile, 0U) << together;
+
+    // Now that nobody does, it is.
+    const std::uint64_t made = backend.told->made;
+    for (int i = 0; i < 50; ++i) need_more_marks_than_are_kept();
+    EXPECT_EQ(backend.told->made, made) << together;
+    EXPECT_GE(backend.told->recorded, 1000U);
+  }
+}
+
+TEST(marks, a_mark_has_room_for_six_ops_that_are_being_told_to_wait_and_forgets_those_that_were) {
+  detail::mark<telling_backend> m;
+  std::atomic<std::uint64_t> committed[6]{};
+  for (auto& c : committed) EXPECT_TRUE(m.hold_until(c, 1));
+  EXPECT_FALSE(m.hold_until(committed[0], 1));
+  for (const std::size_t over : {0U, 2U, 3U, 5U}) committed[over] = 1;
+  EXPECT_TRUE(m.hold_until(committed[0], 2));
+  committed[1] = 1;
+  EXPECT_FALSE(m.is_let_go());
+  committed[4] = 1;
+  EXPECT_FALSE(m.is_let_go());  // the one of now
+  m.let_go(committed[0]);
+  EXPECT_TRUE(m.is_let_go());
+}
+
+TEST(marks, of_a_stream_whose_waits_fail_leave_no_trace) {
+  const recording_backend backend;
+  multi_stream<recording_backend> engine{backend, with(mark_policy::eager)};
+  const resource x = resource::token("x");
+  const resource y = resource::token("y");
+  const auto fail_one = [&](std::initializer_list<binding> uses) {
+    give(engine, {1}, {write(x)});
+    give(engine, {2}, {write(y)});
+    backend.told->while_waiting = [] { throw execution_error("no"); };
+    EXPECT_THROW(give(engine, {3}, uses), execution_error);
+    backend.told->while_waiting = [] {};
+  };
+  const auto fail_some = [&] {
+    for (int i = 0; i < 50; ++i) {
+      fail_one({read(x)});
+      fail_one({read(x), read(y)});
+    }
+  };
+  fail_some();
+  const std::uint64_t made = backend.told->made;
+  for (int round = 0; round < 10; ++round) fail_some();
+  EXPECT_EQ(backend.told->made, made);
+  EXPECT_LE(made, 40U);
 }
 
 }  // namespace

@@ -80,23 +80,32 @@ class aligner {
         published.note(p);
       }
     }
+    published.is_done = true;
   }
 
   /// Likewise, where there is one origin, which is what most ops meet that wait.
   [[gnu::always_inline]] void align_with(slot_type& s, planned& p) {
     struct dropped_at_exit {
+      aligner& self;
+      slot_type& s;
       planned& p;
-      ~dropped_at_exit() { drop(p); }
-    } const at_exit{p};
+      bool is_done = false;
+      ~dropped_at_exit() {
+        if (!is_done) [[unlikely]]
+          self.let_go(s, p);
+        drop(p);
+      }
+    } at_exit{*this, s, p};
     if (is_over_already(s, pool_.lane(p.n.lane), p)) {
       p.removed = true;
       ++s.elided_complete;
-      return;
+    } else {
+      record_before_wait(s);
+      backend_.wait_event(s.stream, mark_for(s, p).recorded());
+      learn(s, p);
+      publish(s, {p.reached, p.n.lane});
     }
-    record_before_wait(s);
-    backend_.wait_event(s.stream, mark_for(s, p).recorded());
-    learn(s, p);
-    publish(s, {p.reached, p.n.lane});
+    at_exit.is_done = true;
   }
 
   /// One entry an origin, in the order of the lanes, for its newest cursor and the first binding that needs
@@ -108,7 +117,9 @@ class aligner {
     }
     const std::size_t at = place_of(plan, n.lane);
     if (plan[at].n.lane != n.lane) {
-      plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(at), {.n = n});
+      plan.emplace_back();
+      for (std::size_t i = plan.size() - 1; i > at; --i) plan[i].n = plan[i - 1].n;
+      plan[at].n = n;
     } else if (need& known = plan[at].n;
                known.cursor < n.cursor || (known.cursor == n.cursor && n.binding < known.binding)) {
       known = n;
@@ -126,7 +137,7 @@ class aligner {
         p.removed = true;
         continue;
       }
-      find(origin, p);
+      find(origin, p, nullptr);
     }
     remove_implied(plan);
     alignment a;
@@ -158,15 +169,19 @@ class aligner {
     }
   }
 
-  /// Makes what the slot has learned visible to others; leave_before() is to be called then. `from`: where
-  /// all that it has learned since the last time comes from, if that is one mark.
+  /// Makes what the slot has learned visible to others; with points leave_before() is to be called then.
+  /// `from`: where all that it has learned since the last time comes from, if that is one mark.
   /// False: memory ran out, and others go on with what the slot knew before.
   bool publish(slot_type& s, clock_entry from = {}) noexcept {
     const locked lock(s.list_lock);
     try {
       stamp* old = std::exchange(s.now, s.stamps.make_current(s.known, from, s.published));
       s.published = s.cursor;
-      if (stamp* older = std::exchange(s.before, old)) older->leave();
+      if constexpr (points) {
+        if (stamp* older = std::exchange(s.before, old)) older->leave();
+      } else {
+        old->leave_to_marks();
+      }
       return true;
     } catch (const std::bad_alloc&) {
       ++s.errors;  // what was known before is less, and therefore safe
@@ -262,6 +277,7 @@ class aligner {
     aligner& self;
     slot_type& s;
     unsigned learned = 0;
+    bool is_done = false;
     clock_entry from{};  // the last one
 
     void note(const planned& p) noexcept {
@@ -269,7 +285,11 @@ class aligner {
       from = {p.reached, p.n.lane};
     }
     ~publish_at_exit() {
-      for (planned& p : s.plan) drop(p);
+      for (planned& p : s.plan) {
+        if (!is_done) [[unlikely]]
+          self.let_go(s, p);
+        drop(p);
+      }
       if (learned != 0) self.publish(s, learned == 1 && !points ? from : clock_entry{});
     }
   };
@@ -277,13 +297,23 @@ class aligner {
   static void drop(planned& p) noexcept {
     if constexpr (!points) {
       if (p.m != nullptr) {
-        if constexpr (Synchronised) p.m->release();
+        if (p.is_counted) [[unlikely]]
+          p.m->release();
       } else if (p.clock != nullptr) {
         p.clock->release();
       }
     }
     p.m = nullptr;
     p.clock = nullptr;
+  }
+
+  // The op will not be committed, which is what its mark waits for.
+  void let_go(const slot_type& s, const planned& p) noexcept {
+    if constexpr (!points && Synchronised) {
+      if (p.m == nullptr || p.is_counted) return;
+      const locked lock(pool_.lane(p.n.lane).list_lock);
+      p.m->let_go(s.committed);
+    }
   }
 
   static void group(const std::vector<need>& needs, std::vector<planned>& plan) {
@@ -314,21 +344,22 @@ class aligner {
     return origin.id_at(n.cursor);
   }
 
-  // What is to be waited for, and what that teaches. On points the needs hold their stamps.
-  void find(slot_type& origin, planned& p) const {
+  // What is to be waited for, and what that teaches. On points the needs hold their stamps. `by`: whose op is
+  // being given; null: nobody's.
+  void find(slot_type& origin, planned& p, const slot_type* by) const {
     if constexpr (points) {
       p.clock = p.n.by;
       p.reached = p.n.cursor;
     } else {
       const locked lock(origin.list_lock);
-      find_mark(origin, p);
+      find_mark(origin, p, by);
     }
   }
 
   // Under the origin's list lock.
-  void find_mark(slot_type& origin, planned& p) const {
+  void find_mark(slot_type& origin, planned& p, const slot_type* by) const {
     if (mark<B>* m = origin.marks.covering(p.n.cursor)) {
-      take(p, m);
+      take(p, m, by);
     } else {
       p.reached = origin.committed.load(std::memory_order_acquire);  // before the clock: see record()
       p.clock = origin.now;
@@ -341,19 +372,24 @@ class aligner {
   // As find(). What no clock knows is implied by nothing and will be waited for: the mark that it needs is
   // recorded at once. So the marks of a join are recorded one after the other, and then waited for likewise,
   // which finds the driver's code in the cache.
-  void find_or_record(slot_type& origin, planned& p) {
+  void find_or_record(slot_type& origin, planned& p, const slot_type& by) {
     const locked lock(origin.list_lock);
     if (origin.learned < p.n.cursor && origin.marks.covering(p.n.cursor) == nullptr) {
-      take(p, record(origin));
+      take(p, record(origin), &by);
       p.is_news = p.is_recorded = true;
       origin.note_learned(p.reached);
     } else {
-      find_mark(origin, p);
+      find_mark(origin, p, &by);
     }
   }
-  static void take(planned& p, mark<B>* m) noexcept {
+  // The mark stays as it is until the op is committed, or is counted. Under the origin's list lock.
+  static void take(planned& p, mark<B>* m, const slot_type* by) noexcept {
     p.m = m;
-    if constexpr (Synchronised) m->retain();
+    if constexpr (Synchronised) {
+      p.is_counted = by == nullptr || !m->hold_until(by->committed, by->cursor);
+      if (p.is_counted) [[unlikely]]
+        m->retain();
+    }
     p.reached = m->cursor;
   }
 
@@ -382,17 +418,17 @@ class aligner {
       return true;
     }
     if constexpr (points) {
-      find(origin, p);
+      find(origin, p, &s);
       return false;
     } else if constexpr (!asks) {
       // Where there is one need, nothing is to be implied by it.
-      if (s.plan.size() > 1) find_or_record(origin, p);
+      if (s.plan.size() > 1) find_or_record(origin, p, s);
       return false;
     } else {
       bool ask = false;
       {
         const locked lock(origin.list_lock);
-        find_mark(origin, p);
+        find_mark(origin, p, &s);
         ask = p.m != nullptr && !deterministic_ && is_worth_asking(origin, *p.m);
       }
       if (!ask) return false;
@@ -430,10 +466,13 @@ class aligner {
   static planned* implying(std::vector<planned>& plan, const need& n, const planned& without) noexcept {
     for (planned& other : plan) {
       if (&other == &without || other.removed || other.n.lane == n.lane) continue;
-      const stamp* taught = other.m != nullptr ? other.m->clock : other.clock;
-      if (taught != nullptr && taught->covers(n.lane, n.cursor)) return &other;
+      if (brings_along(other, n)) return &other;
     }
     return nullptr;
+  }
+  [[nodiscard]] static bool brings_along(const planned& p, const need& n) noexcept {
+    const stamp* taught = p.m != nullptr ? p.m->clock : p.clock;
+    return taught != nullptr && taught->covers(n.lane, n.cursor);
   }
 
   // A mark may reach further than its need, so that those who know the need do not know all that the mark
@@ -451,6 +490,7 @@ class aligner {
   static std::uint64_t remove_implied(std::vector<planned>& plan) {
     std::uint64_t removed = 0;
     if (plan.size() < 2) return 0;
+    if (plan.size() == 2 && !brings_along(plan[0], plan[1].n) && !brings_along(plan[1], plan[0].n)) return 0;
     for (planned& p : plan) {
       if (p.removed || p.is_news) continue;
       planned* const by = implying(plan, p.n, p);
@@ -504,7 +544,7 @@ class aligner {
       const locked lock(origin.list_lock);
       mark<B>* m = origin.marks.covering(p.n.cursor);
       p.is_recorded = m == nullptr;
-      take(p, p.is_recorded ? record(origin) : m);
+      take(p, p.is_recorded ? record(origin) : m, &s);
       origin.note_learned(p.reached);
     }
     if (!p.is_recorded) ++s.marks_reused;
@@ -522,9 +562,11 @@ class aligner {
       s.known.learn(*p.clock, s.lane);
     } else {
       p.reached = p.m->cursor;
-      const bool is_echo = p.m->clock->tells_nothing_new(s.known, s.lane);
+      constexpr std::size_t few = 8;  // to learn so many takes no longer than to find out
+      const stamp& told = *p.m->clock;
+      const bool is_echo = told.entries().size() > few && told.tells_nothing_new(s.known, s.lane);
       s.known.learn(p.n.lane, p.m->cursor);
-      if (!is_echo) s.known.learn(*p.m->clock, s.lane);
+      if (!is_echo) s.known.learn(told, s.lane);
     }
     ++s.waits[static_cast<unsigned>(p.n.why)];
     if (forgotten) ++s.forgotten;
@@ -541,7 +583,11 @@ class aligner {
     mark<B>* m = origin.marks.take();
     m->cursor = origin.committed.load(std::memory_order_acquire);
     m->clock = origin.now;
-    m->clock->retain_under_list_lock();
+    if constexpr (points) {
+      m->clock->retain_under_list_lock();
+    } else {
+      m->clock->retain_for_mark();
+    }
     try {
       flush(origin.stream, m->event);
     } catch (...) {

@@ -245,9 +245,9 @@ class multi_stream final : private detail::gate_keeper {
     std::uint64_t complete = 0;
   };
   static void note(slot_type& s, const tally& seen) noexcept {
-    if (seen.same != 0) s.elided_same_stream += seen.same;
-    if (seen.known != 0) s.elided_known += seen.known;
-    if (seen.complete != 0) s.elided_complete += seen.complete;
+    s.elided_same_stream += seen.same;
+    s.elided_known += seen.known;
+    s.elided_complete += seen.complete;
   }
 
   /// What the slot's next op runs after, where histories keep it.

@@ -227,7 +227,6 @@ void multi_stream<B, T>::give_locked(slot_type& s, op_label* label, std::span<co
     if (!s.plan.empty()) {
       s.has_waits = true;
       aligner_.align_planned(s);
-      s.leave_before();
     }
   } catch (...) {
     if (!give_back(s, bindings, count, entered)) commit_without_work(s);
@@ -408,14 +407,14 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::align(slot_type& s, std::span<const binding> bindings) {
   s.has_waits = true;
   aligner_.align(s);
-  s.release_needs();
-  if (s.before == nullptr) return;  // it has learned nothing
   if constexpr (points) {
+    s.release_needs();
+    if (s.before == nullptr) return;  // it has learned nothing
     for (std::uint32_t i = 0; i < s.use_count; ++i) {
       if (!s.use_list[i].exclusive) restamp_reader(s, bindings[s.use_list[i].binding]);
     }
+    s.leave_before();
   }
-  s.leave_before();
 }
 
 // What the binding needs and the slot does not know.

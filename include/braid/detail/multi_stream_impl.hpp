@@ -276,7 +276,7 @@ bool multi_stream<B, T>::forget_synced() noexcept
   bool have_all = true;
   for (std::uint32_t i = 0; i < pool_.used(); ++i) {
     slot_type& s = pool_.lane(static_cast<detail::lane_id>(i));
-    s.known = {};
+    s.known = detail::clock(s.lane);
     have_all = aligner_.publish(s) && have_all;
     s.leave_before();
   }

@@ -157,7 +157,6 @@ void multi_stream<B, T>::routine::enter_rounds(std::uint32_t end_at) {
   for (std::uint32_t p = 0; p < parts_.size(); ++p) {
     keep_marks(p, stamps);
     (void)engine_.aligner_.publish(*parts_[p].slot);
-    parts_[p].slot->leave_before();
   }
 }
 

@@ -122,12 +122,16 @@ class point_set {
   }
 
  private:
+  // Of a set that is not empty. Either all points have stamps, or foreign ones alone, and those come last.
   void release_all(const stamp* current) noexcept {
+    if (data()[size_ - 1].by != nullptr) release_stamps(current);
+    size_ = 0;
+  }
+  void release_stamps(const stamp* current) noexcept {
     for (point *p = data(), *last = p + size_; p != last; ++p) {
       if (p->by == nullptr) continue;
       p->by == current ? p->by->release_under_lock() : p->by->release();
     }
-    size_ = 0;
   }
   [[nodiscard]] point* data() noexcept { return more_ != nullptr ? more_ : &one_; }
   [[nodiscard]] const point* data() const noexcept { return more_ != nullptr ? more_ : &one_; }

@@ -61,7 +61,6 @@ struct alignas(64) resource_state {
     return crossed == 0 && score == 0 && (writer == nullptr || !writer->is_likely_shared());
   }
   void note_crossed() noexcept {
-    if (crossed != 0) return;
     crossed = 1;
     if (writer != nullptr) writer->learn(true);
   }

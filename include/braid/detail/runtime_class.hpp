@@ -572,8 +572,8 @@ class basic_runtime final : private detail::runtime_base {
       (is_buffer<Args>::value && ...) && !requires(std::decay_t<Body>& b) { b.refuse(); } &&
       !requires(std::decay_t<Body>& b, detail::failure_ptr why) { b.finish(why); };
   template <class Body, std::size_t... I, class... Args>
-  submission give_plain(const stream_id* where, std::string_view text, Body&& body, std::index_sequence<I...>,
-                        const Args&... args);
+  detail::op_point give_plain(const stream_id* where, std::string_view text, Body&& body,
+                              std::index_sequence<I...>, const Args&... args);
   /// False: it was not given, and is to be given in the other way.
   [[nodiscard]] bool begin_plain(const stream_id* where, std::string_view text,
                                  const detail::plain_arguments& args, given_plainly& given)

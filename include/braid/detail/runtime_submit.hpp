@@ -86,10 +86,10 @@ template <class Body, class... Args>
 submission basic_runtime<B>::give(const stream_id* where, std::string_view text, Body&& body,
                                   const Args&... args) {
   if constexpr (is_plain_op<Body, Args...>) {
-    const submission given =
+    const detail::op_point given =
         give_plain(where, text, std::forward<Body>(body), std::index_sequence_for<Args...>{}, args...);
-    if (given.op().bits != 0) [[likely]]
-      return given;
+    if (given.bits != 0) [[likely]]
+      return {link_, given};
   }
   if (detail::running_body != nullptr) [[unlikely]] {
     if (is_recorded()) return record_op(where, text, std::forward<Body>(body), args...);
@@ -125,10 +125,11 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
 // given.
 template <runtime_backend B>
 template <class Body, std::size_t... I, class... Args>
-[[gnu::always_inline]] inline submission basic_runtime<B>::give_plain(const stream_id* where,
-                                                                      std::string_view text, Body&& body,
-                                                                      std::index_sequence<I...>,
-                                                                      const Args&... args) {
+[[gnu::always_inline]] inline detail::op_point basic_runtime<B>::give_plain(const stream_id* where,
+                                                                            std::string_view text,
+                                                                            Body&& body,
+                                                                            std::index_sequence<I...>,
+                                                                            const Args&... args) {
   constexpr std::size_t room = sizeof...(Args) == 0 ? 1 : sizeof...(Args);
   std::byte* data[room];
   given_plainly op;
@@ -162,7 +163,7 @@ template <class Body, std::size_t... I, class... Args>
       with_arguments([&](const auto& all) { note_plain(op, all, thrown); });
   }
   end_plain(op);
-  return {link_, op.point};
+  return op.point;
 }
 
 template <runtime_backend B>

@@ -64,12 +64,14 @@ void sort(std::span<resource_use> uses) noexcept;
 template <class B>
 struct planned_wait {
   need n;
-  mark<B>* m = nullptr;    // held; null: to be recorded, or a point, or foreign
+  mark<B>* m =
+      nullptr;  // held, or held until the op is committed; null: to be recorded, or a point, or foreign
   stamp* clock = nullptr;  // where m is null: what waiting for it will teach at least
   std::uint64_t reached = 0;
   bool removed = false;
   bool is_news = false;      // no clock knows it
   bool is_recorded = false;  // m, for this
+  bool is_counted = false;   // m, as held
   bool is_implied = false;   // removed, because another one brings it along
   bool implies_others = false;
 };
@@ -82,6 +84,7 @@ struct slot final : open_op {
         stream(std::move(made)),
         name(from.name()),
         first_id(made_for),
+        known(number),
         stamps(from),
         now(from.make_current(known)) {
     ids.push_back({1, made_for});
@@ -89,7 +92,11 @@ struct slot final : open_op {
   }
   ~slot() {
     leave_before();
-    now->leave();
+    if constexpr (point_backend<B>) {
+      now->leave();
+    } else {
+      now->leave_to_marks();
+    }
   }
 
   // ---- Of the op that is being given: under `lock`, from resolve to commit.
@@ -114,7 +121,8 @@ struct slot final : open_op {
   counter elided_same_stream;
   clock known;
 
-  stamp* before = nullptr;            // the one before `now`, as long as readers of the open op may have it
+  stamp* before =
+      nullptr;  // with points: the one before `now`, as long as readers of the open op may have it
   std::vector<need> needs;            // of the op that is being given, or was last given with waits
   std::vector<planned_wait<B>> plan;  // likewise
   std::vector<const typename B::event*> awaited;  // of the plan, where a backend waits at once

@@ -14,7 +14,9 @@
 //
 // While a stamp is its slot's current one, those who add a holder hold one of the slot's two locks: they
 // count without locked instructions, in a number for each lock. When the slot goes on to its next stamp the
-// two are added to what the releases, which come from any thread, have been counting all the time.
+// two are added to what the releases, which come from any thread, have been counting all the time. Marks are
+// counted apart, because they also let go under a lock: a stamp that only marks hold is never counted
+// otherwise.
 //
 // Stamps are memory of a stamp_arena, which the engine and every resource that the engine has seen
 // share. A handle that outlives its engine therefore never refers to freed memory.
@@ -86,9 +88,13 @@ class stamp {
   }
   /// By the holder of the slot's list lock, while it is the slot's current one.
   void retain_under_list_lock() noexcept { ++by_list_; }
+  /// Likewise, for a mark, which lets go with release_by_maker().
+  void retain_for_mark() noexcept { ++by_marks_; }
   /// By the holder of the slot's lock: the slot, which has gone on to its next one, does not hold it any
-  /// more.
+  /// more. No mark was counted.
   void leave() noexcept { release(current - (by_slot_ + by_list_ - 1)); }
+  /// Likewise, by the holder of both locks; marks may be counted.
+  inline void leave_to_marks() noexcept;
 
   /// By anybody who knows a holder.
   void retain() noexcept {
@@ -109,7 +115,7 @@ class stamp {
     if (counting_ != counting::never) release(1);
   }
 
-  /// As release(), by the maker of the slot's stamps, while nobody else can add a holder.
+  /// As release(), by the maker of the slot's stamps, for a mark.
   inline void release_by_maker() noexcept;
 
  private:
@@ -131,6 +137,8 @@ class stamp {
     }
   }
   void recycle() noexcept;
+  inline void recycle_by_maker() noexcept;
+  inline void settle() noexcept;
   // The entries stand right behind the stamp, as many as its size class has room for.
   [[nodiscard]] clock_entry* data() noexcept { return reinterpret_cast<clock_entry*>(this + 1); }
   [[nodiscard]] const clock_entry* data() const noexcept {
@@ -142,12 +150,14 @@ class stamp {
   std::atomic<std::uint64_t> refs_{1};
   std::uint64_t by_slot_ = 0;
   std::uint64_t by_list_ = 0;
-  std::uint64_t since_ = 0;  // the slot's op that the stamp before this one was made for
-  clock_entry source_;       // what was learned since, and what its op knew; none if it was more than one
+  std::uint64_t by_marks_ = 0;  // changes under the list lock
+  std::uint64_t since_ = 0;     // the slot's op that the stamp before this one was made for
+  clock_entry source_;          // what was learned since, and what its op knew; none if it was more than one
   lane_id lane_{};
   std::uint8_t size_ = 0;
   std::uint8_t size_class_ = 0;
   counting counting_ = counting::never;
+  bool has_left_ = false;  // the slot, while marks are still counted apart
   stamp* next_ = nullptr;  // in a free list
   stamp_pool* home_ = nullptr;
 };
@@ -164,6 +174,8 @@ class clock {
     constexpr lane_id nobody{~std::uint32_t{0}};
     for (clock_entry& entry : entries_) entry.lane = nobody;
   }
+  /// Of the slot with this lane. What others tell of its own ops is not kept, and has a place to go to.
+  explicit clock(lane_id own) noexcept : clock() { entries_[index_of(own) % places].lane = own; }
 
   [[nodiscard]] std::uint64_t known(lane_id lane) const noexcept {
     if (is_foreign(lane)) [[unlikely]]

@@ -54,9 +54,36 @@ class stamp_pool {
   bool shared_;
 };
 
-inline void stamp::release_by_maker() noexcept {
-  if (counting_ == counting::never || !is_held_once()) return release();
+inline void stamp::recycle_by_maker() noexcept {
   next_ = std::exchange(home_->free_[size_class_], this);
+}
+
+inline void stamp::release_by_maker() noexcept {
+  if (by_marks_ != 0) {
+    --by_marks_;
+    return settle();
+  }
+  if (counting_ == counting::never || !is_held_once()) return release();
+  recycle_by_maker();
+}
+
+inline void stamp::leave_to_marks() noexcept {
+  // relaxed: the slot holds it still
+  if (const std::uint64_t others = by_slot_ + by_list_ - 1; others != 0) [[unlikely]]
+    refs_.fetch_add(others, std::memory_order_relaxed);
+  has_left_ = true;
+  settle();
+}
+
+// Neither the slot nor a mark holds it any more: who else holds it counts by itself from now on.
+inline void stamp::settle() noexcept {
+  if (!has_left_ || by_marks_ != 0) return;
+  has_left_ = false;
+  if (refs_.load(std::memory_order_acquire) == current) {  // pairs with release()
+    recycle_by_maker();
+  } else {
+    release(current);
+  }
 }
 
 /// The memory that points refer to. Shared by the engine and by every resource it has seen.
