@@ -3,8 +3,65 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
+#include <utility>
 
 namespace braid::detail {
+
+namespace {
+
+// Where it is to be found that one is used after its end, nothing is kept.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr unsigned most_spare = 0;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr unsigned most_spare = 0;
+#else
+constexpr unsigned most_spare = 64;
+#endif
+#else
+constexpr unsigned most_spare = 64;
+#endif
+
+// Memory of cores that are gone, each with the place of the next one in it. The thread's other variables may
+// have buffers that go after this: it stays what it is, and keeps nothing more.
+struct spare_cores {
+  void* first;
+  unsigned room;
+};
+constinit thread_local spare_cores spare{nullptr, 0};
+
+struct spare_cores_end {
+  spare_cores_end() noexcept { spare.room = most_spare; }
+  ~spare_cores_end() {
+    spare.room = 0;
+    while (spare.first != nullptr)
+      ::operator delete(std::exchange(spare.first, *static_cast<void**>(spare.first)));
+  }
+  spare_cores_end(const spare_cores_end&) = delete;
+  spare_cores_end& operator=(const spare_cores_end&) = delete;
+};
+
+[[gnu::noinline]] void* new_core(std::size_t size) {
+  thread_local const spare_cores_end at_end;  // from the first core of the thread on there is room
+  (void)at_end;
+  return ::operator new(size);
+}
+
+}  // namespace
+
+void* buffer_core::operator new(std::size_t size) {
+  if (spare.first == nullptr) [[unlikely]]
+    return new_core(size);
+  ++spare.room;
+  return std::exchange(spare.first, *static_cast<void**>(spare.first));
+}
+
+void buffer_core::operator delete(void* at) noexcept {
+  if (spare.room == 0) return ::operator delete(at);
+  --spare.room;
+  *static_cast<void**>(at) = std::exchange(spare.first, at);
+}
 
 bool buffer_core::is_part_written(byte_range r) {
   if (r.size == 0) return true;

@@ -23,25 +23,9 @@ table& labels() {
   return *all;
 }
 
-// The labels that this thread used last, by where their text stands: most are literals.
-struct recent {
-  const char* at = nullptr;
-  std::size_t size = 0;
-  op_label* label = nullptr;
-};
-constinit thread_local std::array<recent, 128> recently;  // two places for each
-
-recent* places_of(std::string_view text) {
-  const auto at = reinterpret_cast<std::uintptr_t>(text.data());
-  return &recently[(at * 0x9e37'79b9'7f4a'7c15U >> 58) * 2];
-}
-
-// The text is compared: memory at the same place may hold another label by now.
-inline bool is_it(const recent& r, std::string_view text) noexcept {
-  return r.at == text.data() && r.size == text.size() && is_same_text(text, r.label->name());
-}
-
 }  // namespace
+
+constinit thread_local std::array<recent_label, 128> recent_labels;
 
 op_label* label_ref::intern(std::string_view text) {
   table& all = labels();
@@ -53,15 +37,18 @@ op_label* label_ref::intern(std::string_view text) {
   return all.labels.emplace(key, std::move(made)).first->second.get();
 }
 
+// Null: there are too many labels.
+op_label* label_ref::lasting_slowly(std::string_view text) {
+  recent_label* const r = recent_label::places_of(text);
+  if (r[1].is(text)) return r[1].label;
+  op_label* const kept = intern(text);
+  if (kept != nullptr) r[1] = std::exchange(r[0], {text.data(), text.size(), kept});
+  return kept;
+}
+
 label_ref label_ref::of(std::string_view text) {
-  recent* r = places_of(text);
-  if (r[0].label != nullptr && is_it(r[0], text)) [[likely]]
-    return label_ref(r[0].label);
-  if (r[1].label != nullptr && is_it(r[1], text)) return label_ref(r[1].label);
-  if (op_label* kept = intern(text)) {
-    r[1] = std::exchange(r[0], {text.data(), text.size(), kept});
+  if (op_label* const kept = lasting_of(text)) [[likely]]
     return label_ref(kept);
-  }
   return label_ref(std::make_unique<op_label>(std::string(text)));
 }
 

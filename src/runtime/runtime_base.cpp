@@ -287,6 +287,7 @@ std::mutex links_mutex;
 
 runtime_link runtime_link::open(runtime_base& of) {
   static std::vector<std::unique_ptr<place>>* all = new std::vector<std::unique_ptr<place>>;  // for good
+  static std::uint64_t last = 0;
   const std::scoped_lock lock(links_mutex);
   const auto unused = [](const auto& p) { return p->runtime.load(std::memory_order_relaxed) == nullptr; };
   auto found = std::find_if(all->begin(), all->end(), unused);
@@ -294,7 +295,7 @@ runtime_link runtime_link::open(runtime_base& of) {
   runtime_link link;
   link.place_ = found->get();
   link.place_->runtime.store(&of, std::memory_order_relaxed);
-  link.number_ = link.place_->number.load(std::memory_order_relaxed) + 1;
+  link.number_ = ++last;
   link.place_->number.store(link.number_, std::memory_order_release);  // pairs with get()
   return link;
 }
@@ -302,7 +303,7 @@ runtime_link runtime_link::open(runtime_base& of) {
 void runtime_link::close() noexcept {
   if (place_ == nullptr) return;
   const std::scoped_lock lock(links_mutex);
-  place_->number.store(number_ + 1, std::memory_order_release);
+  place_->number.store(0, std::memory_order_release);
   place_->runtime.store(nullptr, std::memory_order_relaxed);
 }
 

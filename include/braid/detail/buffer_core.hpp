@@ -25,6 +25,9 @@ struct buffer_core {
       : bytes(size), runtime(link), name(text) {}
   buffer_core(const buffer_core&) = delete;
   buffer_core& operator=(const buffer_core&) = delete;
+  /// Buffers come and go with each step of a program: a thread keeps the memory of a few for the next ones.
+  static void* operator new(std::size_t size);
+  static void operator delete(void* at) noexcept;
 
   std::atomic<block*> memory{nullptr};  // set once, under `lock`; the release store pairs with the acquires
   const std::uint64_t bytes;

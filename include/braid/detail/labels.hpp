@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -39,12 +41,37 @@ template <class Word>
   return size == 0 || *a == *b;
 }
 
+/// The labels that the calling thread used last, by where their text stands: most are literals. Two places
+/// for each, the newer one first.
+struct recent_label {
+  const char* at = nullptr;
+  std::size_t size = 0;
+  op_label* label = nullptr;
+
+  /// The text is compared: memory at the same place may hold another label by now.
+  [[nodiscard, gnu::always_inline]] bool is(std::string_view text) const noexcept {
+    return at == text.data() && size == text.size() && label != nullptr && is_same_text(text, label->name());
+  }
+  static recent_label* places_of(std::string_view text) noexcept;
+};
+extern constinit thread_local std::array<recent_label, 128> recent_labels;
+
+inline recent_label* recent_label::places_of(std::string_view text) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(text.data());
+  return &recent_labels[(at * 0x9e37'79b9'7f4a'7c15U >> 58) * 2];
+}
+
 /// The label of one op. Those of a program are few and kept for good, so that a submit neither copies nor
 /// allocates; when a program makes up new ones all the time, the surplus belongs to its op and dies with it.
 class label_ref {
  public:
   /// Of the process's labels, or a new one of its own when there are too many.
   static label_ref of(std::string_view text);
+  /// As of(text).lasting().
+  [[nodiscard, gnu::always_inline]] static op_label* lasting_of(std::string_view text) {
+    const recent_label* const found = recent_label::places_of(text);
+    return found->is(text) ? found->label : lasting_slowly(text);
+  }
 
   label_ref(label_ref&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
   label_ref& operator=(label_ref&&) = delete;
@@ -64,6 +91,7 @@ class label_ref {
   label_ref(std::unique_ptr<op_label> own) noexcept : at_(reinterpret_cast<char*>(own.release()) + 1) {}
   [[nodiscard]] bool is_owned() const noexcept { return (reinterpret_cast<std::uintptr_t>(at_) & 1) != 0; }
   static op_label* intern(std::string_view text);
+  static op_label* lasting_slowly(std::string_view text);
 
   char* at_;  // the label, or the byte behind its first one if it is this op's own
 };

@@ -221,7 +221,9 @@ class runtime_link {
   /// Throws if the runtime is gone.
   [[nodiscard]] runtime_base& expect(const char* what) const;
 
-  friend bool operator==(const runtime_link&, const runtime_link&) = default;
+  friend bool operator==(const runtime_link& x, const runtime_link& y) noexcept {
+    return x.number_ == y.number_;
+  }
 
  private:
   struct place {
@@ -229,7 +231,7 @@ class runtime_link {
     std::atomic<runtime_base*> runtime{nullptr};
   };
   place* place_ = nullptr;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_ = 0;  // of this runtime alone; 0: none
 };
 
 }  // namespace braid::detail

@@ -199,9 +199,11 @@ template <runtime_backend B>
 }
 
 template <runtime_backend B>
-[[gnu::flatten]] auto basic_runtime<B>::give_now(stream_id id, detail::lane_id lane, detail::any_frame& op,
-                                                 const detail::label_ref& label,
-                                                 std::span<const binding> bound, bool is_named) -> given_now
+[[gnu::flatten, gnu::hot]] auto basic_runtime<B>::give_now(stream_id id, detail::lane_id lane,
+                                                           detail::any_frame& op,
+                                                           const detail::label_ref& label,
+                                                           std::span<const binding> bound, bool is_named)
+    -> given_now
   requires detail::enqueueing_backend<B>
 {
   auto guard = begin(id, lane, label, bound, is_named);
@@ -238,8 +240,9 @@ inline detail::plain_note::plain_note(const runtime_link& runtime, void* on_slot
 
 // Whatever is unusual is left to the other way, which also says what is wrong.
 template <runtime_backend B>
-[[gnu::flatten]] bool basic_runtime<B>::begin_plain(const stream_id* where, std::string_view text,
-                                                    const detail::plain_arguments& args, given_plainly& given)
+[[gnu::flatten, gnu::hot]] bool basic_runtime<B>::begin_plain(const stream_id* where, std::string_view text,
+                                                              const detail::plain_arguments& args,
+                                                              given_plainly& given)
   requires detail::plainly_enqueueing<B>
 {
   if (detail::running_body != nullptr || is_traced()) [[unlikely]]
@@ -280,10 +283,10 @@ template <runtime_backend B>
     *data++ = memory->data + b.range.offset;
     look_at_order_of(*core, order);
   }
-  const detail::label_ref label = detail::label_ref::of(text);
-  if (label.lasting() == nullptr) [[unlikely]]
+  op_label* const label = detail::label_ref::lasting_of(text);
+  if (label == nullptr) [[unlikely]]
     return false;
-  auto guard = engine_->resolve(*on, id, label.lasting(), {args.bound, args.count});
+  auto guard = engine_->resolve(*on, id, label, {args.bound, args.count});
   detail::last_order = ++order;
   const std::uint64_t cursor = guard.cursor();
   detail::buffer_core* const* core = args.cores;
@@ -292,12 +295,12 @@ template <runtime_backend B>
     ++core;
   }
   if (engine_type::is_followed(*on)) [[unlikely]]
-    engine_->note_open(*on, std::make_unique<detail::plain_note>(link_, on, id, *label.lasting(), args));
-  B::note_begin(on->stream, cursor, label.lasting());
+    engine_->note_open(*on, std::make_unique<detail::plain_note>(link_, on, id, *label, args));
+  B::note_begin(on->stream, cursor, label);
   (void)engine_type::keep_open(guard);  // nothing throws from here on
   given.slot = on;
   given.native = native;
-  given.label = label.lasting();
+  given.label = label;
   given.order = order;
   given.point = detail::op_point(on->lane, cursor);
   given.is_watched = needs_attention();
@@ -310,7 +313,8 @@ const detail::plain_note* basic_runtime<B>::turn_to_expected() const noexcept {
 }
 
 template <runtime_backend B>
-[[gnu::flatten]] bool basic_runtime<B>::follow_plain(const detail::plain_note& note, given_plainly& given)
+[[gnu::flatten, gnu::hot]] bool basic_runtime<B>::follow_plain(const detail::plain_note& note,
+                                                               given_plainly& given)
   requires detail::plainly_enqueueing<B>
 {
   if (detail::running_body != nullptr || is_traced()) [[unlikely]]
@@ -382,7 +386,7 @@ void basic_runtime<B>::note_plain(const given_plainly& op, const detail::plain_a
 }
 
 template <runtime_backend B>
-[[gnu::flatten]] void basic_runtime<B>::end_plain(const given_plainly& op) noexcept
+[[gnu::flatten, gnu::hot]] void basic_runtime<B>::end_plain(const given_plainly& op) noexcept
   requires detail::plainly_enqueueing<B>
 {
   B::note_end(op.slot->stream, op.point.cursor());
