@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "cases.hpp"
@@ -13,8 +14,15 @@ constexpr double tasks = double{steps} * width;
 
 enum class reads { none, stencil, butterfly, random };
 
-/// Which cells of row t - 1 each task (t, i) reads, by t * width + i.
-using inputs = std::vector<std::vector<unsigned>>;
+/// Which cells of row t - 1 a task reads.
+struct from_row {
+  std::uint8_t count = 0;
+  std::uint8_t cell[3]{};
+  [[nodiscard]] std::span<const std::uint8_t> cells() const { return {cell, count}; }
+};
+/// Of each task (t, i), by t * width + i. Small: it is to be in the cache for who submits, as it is for who
+/// computes it.
+using inputs = std::vector<from_row>;
 
 inputs inputs_of(reads kind, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -29,11 +37,11 @@ inputs inputs_of(reads kind, std::uint32_t seed) {
         from = {static_cast<int>(random() % width), static_cast<int>(random() % width)};
         if (from[0] == from[1]) from.pop_back();
       }
-      std::vector<unsigned> inside;
+      from_row inside;
       for (const int f : from) {
-        if (f >= 0 && f < static_cast<int>(width)) inside.push_back(static_cast<unsigned>(f));
+        if (f >= 0 && f < static_cast<int>(width)) inside.cell[inside.count++] = static_cast<std::uint8_t>(f);
       }
-      all.push_back(std::move(inside));
+      all.push_back(inside);
     }
   }
   return all;
@@ -53,11 +61,11 @@ constexpr auto nothing = [](auto...) {};
 void submit_rows(world& w, const char* name, const inputs& list, const cells& cell) {
   for (unsigned t = 0; t < steps; ++t) {
     for (unsigned i = 0; i < width; ++i) {
-      const auto& from = list[t * width + i];
+      const from_row& from = list[t * width + i];
       const auto to = write(cell[t * width + i]);
-      const auto old = [&](std::size_t j) { return read(cell[(t - 1) * width + from[j]]); };
+      const auto old = [&](std::size_t j) { return read(cell[(t - 1) * width + from.cell[j]]); };
       const stream_id on{i};
-      switch (from.size()) {
+      switch (from.count) {
         case 0: w.rt->submit(on, name, to, nothing); break;
         case 1: w.rt->submit(on, name, to, old(0), nothing); break;
         case 2: w.rt->submit(on, name, to, old(0), old(1), nothing); break;
@@ -81,11 +89,11 @@ double timed_turn(world& w, Give give) {
 variant by_hand(world& w, std::shared_ptr<const std::vector<inputs>> lists) {
   const auto h = std::make_shared<hand>(w, 2 * width);
   return [&w, h, lists = std::move(lists), turn = std::size_t{0}]() mutable {
-    const inputs& list = (*lists)[turn++ % lists->size()];
+    const inputs list = (*lists)[turn++ % lists->size()];
     return timed_turn(w, [&] {
       for (unsigned t = 0; t < steps; ++t) {
         for (unsigned i = 0; i < width; ++i) {
-          for (const unsigned from : list[t * width + i]) {
+          for (const unsigned from : list[t * width + i].cells()) {
             if (from != i) h->wait(i, (t + 1) % 2 * width + from);
           }
           h->record(t % 2 * width + i, i);
@@ -103,7 +111,7 @@ bench_case kept_rows(world& w, const char* name, reads kind, double most) {
     lists->push_back(inputs_of(kind, seed));
   const auto cell = std::make_shared<const cells>(make_cells(w));
   std::map<std::string, variant> variants{{"braid", [&w, name, lists, cell, turn = std::size_t{0}]() mutable {
-                                             const inputs& list = (*lists)[turn++ % lists->size()];
+                                             const inputs list = (*lists)[turn++ % lists->size()];
                                              return timed_turn(w, [&] { submit_rows(w, name, list, *cell); });
                                            }}};
   if (kind != reads::none) variants.emplace("by_hand", by_hand(w, lists));

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
+
+#include "braid/detail/shared_marks.hpp"
 
 namespace braid::detail {
 
@@ -294,34 +297,20 @@ struct routine_plan::analysis {
   std::vector<wait> waits;
 };
 
-// An op of the round before is not waited for once it has run in this one: what it uses, it uses again. So
-// one mark is enough for each op, and those whose waits are made in the same round may share one.
 void routine_plan::assign_marks() {
-  std::vector<std::uint32_t> until(ops.size(), 0);  // the last op that waits for it
+  std::vector<shared_marks::op> all;
+  all.reserve(ops.size());
+  for (const op& o : ops) all.push_back({o.part, o.is_awaited, o.is_awaited_later});
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
     for (const wait& w : ops[i].waits) {
-      if (!w.is_implied) until[w.op] = std::max(until[w.op], i);
+      if (!w.is_implied) all[w.op].until = std::max(all[w.op].until, i);
     }
   }
-  struct shared_mark {
-    std::uint32_t number, until;
-  };
-  std::vector<std::vector<shared_mark>> of_part(lengths.size());
-  marks.clear();
+  shared_marks assigned(all, lengths.size());
   for (std::uint32_t i = 0; i < ops.size(); ++i) {
-    op& o = ops[i];
-    if (!o.is_awaited) continue;
-    auto& mine = of_part[o.part];
-    const auto free = std::ranges::find_if(mine, [&](const shared_mark& m) { return m.until <= i; });
-    if (!o.is_awaited_later && free != mine.end()) {
-      o.mark = free->number;
-      free->until = until[i];
-      continue;
-    }
-    o.mark = static_cast<std::uint32_t>(marks.size());
-    marks.push_back(o.part);
-    if (!o.is_awaited_later) mine.push_back({o.mark, until[i]});
+    if (ops[i].is_awaited) ops[i].mark = assigned.of_op[i];
   }
+  marks = std::move(assigned.parts);
 }
 
 bool routine_plan::analyse(std::vector<op> given, std::uint32_t parts, std::uint32_t resource_count) {

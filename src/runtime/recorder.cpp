@@ -298,6 +298,40 @@ void recorded_ops::finish(recorder& analysis) {
   for (auto& part : parts) part.back().is_last = true;
 }
 
+void recorded_ops::assign_marks() {
+  if (waits.empty()) return;
+  std::vector<shared_marks::op> all;
+  all.reserve(sequence.size());
+  std::vector<std::uint32_t> numbers(sequence.size());  // by place
+  for (const described& each : sequence) {
+    const recorded_op& op = parts[each.at.part][static_cast<std::size_t>(each.at.index) - 1];
+    numbers[place_of(each.at)] = op.number;
+    all.push_back({each.at.part, op.is_awaited, op.is_last});
+  }
+  for (std::uint32_t n = 0; n < sequence.size(); ++n) {
+    for (const recorded_waits some : {sequence[n].once, sequence[n].again}) {
+      for (const recorder::wait& w : std::span(waits).subspan(some.first, some.count)) {
+        shared_marks::op& on = all[numbers[place_of(w.on)]];
+        on.until = std::max(on.until, n);
+        on.keeps = on.keeps || w.on.index <= 0;  // of the sequence before
+      }
+    }
+  }
+  shared_marks assigned(all, parts.size());
+  for (std::uint32_t n = 0; n < sequence.size(); ++n) sequence[n].mark = assigned.of_op[n];
+  for (const recorder::wait& w : waits) awaited_marks.push_back(assigned.of_op[numbers[place_of(w.on)]]);
+  mark_parts = std::move(assigned.parts);
+  std::vector<std::uint32_t> in_order(mark_parts.size());
+  std::iota(in_order.begin(), in_order.end(), 0U);
+  std::ranges::sort(in_order, {},
+                    [&](std::uint32_t m) { return std::pair(mark_parts[m], assigned.last[m]); });
+  for (std::size_t i = 0; i < in_order.size(); ++i) {
+    const std::size_t newest = i + most_kept_marks;
+    if (newest >= in_order.size() || mark_parts[in_order[newest]] != mark_parts[in_order[i]])
+      last_marks.push_back(in_order[i]);
+  }
+}
+
 void find_bindings(std::vector<stream_wait>& waits, std::span<const binding> bound) noexcept {
   for (stream_wait& w : waits) {
     const auto found =

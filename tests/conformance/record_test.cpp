@@ -492,6 +492,35 @@ BACKEND_TEST(record, host_fixtures, an_op_that_is_refused_while_it_is_recorded_l
   EXPECT_EQ(rt.read(x).get(), constant(8, 3));
 }
 
+// Behind an op of the replay that others of it wait for there is an event, also for who comes later.
+BACKEND_TEST(record, sim_fixtures, who_comes_after_a_replay_waits_for_the_op_that_it_needs_and_no_further) {
+  TypeParam own;
+  own.stand_still();  // nothing is over before it is waited for
+  const auto kept = own.make({.streams = 4});
+  auto& rt = *kept;
+  auto x = rt.template make_buffer<int>(4, "x");
+  auto y = rt.template make_buffer<int>(4, "y");
+  auto z = rt.template make_buffer<int>(4, "z");
+  auto late = rt.template make_buffer<int>(4, "late");
+  TypeParam::fill(rt, y, 1, stream_id{2});
+  TypeParam::fill(rt, late, 0, stream_id{3});
+  const recording r = rt.record([&] {
+    TypeParam::fill(rt, x, 3, stream_id{1});
+    TypeParam::add(rt, y, x, stream_id{2});  // waits for the first
+    TypeParam::fill(rt, z, 5, stream_id{1});
+  });
+  r.replay();
+  const auto before = rt.stats().streams;
+  TypeParam::add(rt, late, x, stream_id{3});
+  const auto after = rt.stats().streams;
+  EXPECT_EQ(after.waits_inserted(), before.waits_inserted() + 1);
+  EXPECT_EQ(after.excess_orderings, before.excess_orderings);
+  // The replay's mark serves, where events are waited for; the other is of what the stream did before it waits.
+  EXPECT_EQ(after.marks_reused, before.marks_reused + (before.marks != 0 ? 1 : 0));
+  EXPECT_EQ(rt.read(late).get(), constant(4, 3));
+  EXPECT_EQ(rt.read(z).get(), constant(4, 5));
+}
+
 // A call that fails leaves either nothing given, or ops that carry its error; whatever runs is in order.
 BACKEND_TEST(record, sim_fixtures, a_call_that_fails_in_a_replay_harms_no_order) {
   unsigned not_given = 0;

@@ -112,13 +112,13 @@ class aligner {
   /// it.
   [[gnu::always_inline]] static void add_to(std::vector<planned>& plan, const need& n) {
     if (plan.empty() || plan.back().n.lane < n.lane) {
-      plan.push_back({.n = n});
+      plan.emplace_back(n);
       return;
     }
     const std::size_t at = place_of(plan, n.lane);
     if (plan[at].n.lane != n.lane) {
-      plan.emplace_back();
-      for (std::size_t i = plan.size() - 1; i > at; --i) plan[i].n = plan[i - 1].n;
+      plan.emplace_back(plan.back().n);
+      for (std::size_t i = plan.size() - 2; i > at; --i) plan[i].n = plan[i - 1].n;
       plan[at].n = n;
     } else if (need& known = plan[at].n;
                known.cursor < n.cursor || (known.cursor == n.cursor && n.binding < known.binding)) {
@@ -196,6 +196,29 @@ class aligner {
     if (m == nullptr) m = record(origin);
     m->retain();
     return m;
+  }
+
+  /// A mark that only the caller knows, until he keeps it for others or gives it back.
+  mark<B>* take_mark(slot_type& of) {
+    const locked lock(of.list_lock);
+    mark<B>* const m = of.marks.take();
+    m->cursor = 0;
+    m->clock = nullptr;
+    return m;
+  }
+  void give_back_mark(slot_type& of, mark<B>* m) noexcept {
+    const locked lock(of.list_lock);
+    of.marks.give_back(m);
+  }
+  /// Whether it would serve those who come later: no newer one does. Under the list lock, as keep_mark().
+  [[nodiscard]] static bool is_worth_keeping(const slot_type& of, const mark<B>& m) noexcept {
+    return m.cursor > of.marked.load(std::memory_order_relaxed);
+  }
+  /// It serves those who come later. `known`: what its op knew, held for the mark.
+  static void keep_mark(slot_type& of, mark<B>* m, stamp* known) noexcept {
+    m->clock = known;
+    of.marks.add(m);
+    of.marked.store(m->cursor, std::memory_order_relaxed);  // as in record()
   }
 
   /// Whether the op at `cursor`, which was handed over, is over. Records a mark if there is none to ask.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "braid/backend.hpp"
+#include "braid/detail/shared_marks.hpp"
 #include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
@@ -59,11 +60,11 @@ struct alignas(64) mark {  // what who waits looks at comes first
       if (w.committed == &committed) w = {&nobody, 0};
     }
   }
-  /// Whether no op is just being told to wait for it. Under the list's lock. How many there were cannot be
-  /// foreseen: all are looked at.
+  /// Whether no op is just being told to wait for it. Under the list's lock. Whether there were none, one or
+  /// two cannot be foreseen: both places are looked at. Who stands behind `waiting` was told.
   [[nodiscard]] bool is_let_go() const noexcept {
-    bool is_held = false;
-    for (const waiter& w : waiters) is_held |= w.is_open();
+    bool is_held = waiters[0].is_open() | waiters[1].is_open();
+    for (std::uint32_t i = 2; i < waiting; ++i) is_held |= waiters[i].is_open();
     return !is_held;
   }
 
@@ -96,7 +97,7 @@ struct alignas(64) mark {  // what who waits looks at comes first
 template <class B>
 class mark_list {
  public:
-  static constexpr std::uint32_t capacity = 8;
+  static constexpr std::uint32_t capacity = most_kept_marks;
 
   mark_list() = default;
   mark_list(const mark_list&) = delete;

@@ -222,10 +222,23 @@ class multi_stream final : private detail::gate_keeper {
   // Inside hand_over(), for ops that are handed over one by one.
   /// What was handed to the lane since the last call is the op at `cursor`.
   void commit_replayed(detail::lane_id lane, std::uint64_t cursor) noexcept;
-  /// A mark behind the op that was committed last, where the backend has no points. The caller releases it.
-  [[nodiscard]] detail::mark<B>* mark_replayed(detail::lane_id lane, std::uint64_t cursor) {
-    return aligner_.hold_mark(pool_.lane(lane), cursor);
+  // Where the backend has no points, the marks of those ops: only the caller knows them.
+  [[nodiscard]] detail::mark<B>* take_mark(detail::lane_id lane) {
+    return aligner_.take_mark(pool_.lane(lane));
   }
+  void give_back_mark(detail::lane_id lane, detail::mark<B>* m) noexcept {
+    aligner_.give_back_mark(pool_.lane(lane), m);
+  }
+  /// It stands behind the op that was committed last, from now on.
+  [[gnu::always_inline]] void mark_replayed(detail::lane_id lane, std::uint64_t cursor, detail::mark<B>& m) {
+    m.cursor = 0;  // if the backend throws there is none
+    aligner_.flush(pool_.lane(lane).stream, m.event);
+    m.cursor = cursor;
+  }
+  /// So many marks were recorded, of which these, in the order of their ops, serve those who come later: the
+  /// ones that are kept are null then.
+  void keep_replayed(detail::lane_id lane, std::span<detail::mark<B>** const> marks,
+                     std::uint64_t recorded) noexcept;
   void wait_replayed(detail::lane_id lane, std::span<const detail::mark<B>* const> all);
   /// The leader's op was committed: the other parts of the plan come after it.
   void fork_parts(const detail::replay_plan& plan, std::uint64_t cursor) noexcept;
@@ -238,6 +251,7 @@ class multi_stream final : private detail::gate_keeper {
   static constexpr bool points = point_backend<B>;
   using slot_type = detail::slot<B>;
   using locked = detail::scoped_lock<sync>;
+  using aligner_type = detail::aligner<B, sync>;
 
   struct tally {
     std::uint64_t same = 0;
@@ -259,7 +273,7 @@ class multi_stream final : private detail::gate_keeper {
   guard open_on(slot_type& s, stream_id id, op_label* label, std::span<const binding> bindings);
 
   // Routines: see routine.hpp.
-  static constexpr bool follows = sync && !points && !detail::aligner<B, sync>::asks;
+  static constexpr bool follows = sync && !points && !aligner_type::asks;
   class routine;
   [[nodiscard]] static std::uint64_t new_number() noexcept {
     static std::atomic<std::uint64_t> last{0};
@@ -362,7 +376,7 @@ class multi_stream final : private detail::gate_keeper {
   const bool deterministic_;
   const std::uint64_t number_ = new_number();
   std::atomic<std::uint32_t> following_{0};  // routines; orders nothing
-  detail::aligner<B, sync> aligner_;
+  aligner_type aligner_;
   detail::op_locks<B, sync> locks_;
   std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set
   std::atomic<bool> is_special_{false};           // limited or closed: every op has to look closer

@@ -103,6 +103,21 @@ void multi_stream<B, T>::wait_replayed(detail::lane_id lane, std::span<const det
   }
 }
 
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::keep_replayed(detail::lane_id lane, std::span<detail::mark<B>** const> marks,
+                                       std::uint64_t recorded) noexcept {
+  slot_type& s = pool_.lane(lane);
+  const locked lock(s.list_lock);
+  s.marks_recorded += recorded;
+  if (!deterministic_)
+    s.marks.drop_up_to(s.completed.load(std::memory_order_acquire));  // as aligner::record()
+  for (detail::mark<B>** const m : marks) {
+    if (!aligner_type::is_worth_keeping(s, **m)) continue;
+    s.now->retain_for_mark();  // what the stream knew before the sequence
+    aligner_type::keep_mark(s, std::exchange(*m, nullptr), s.now);
+  }
+}
+
 // The leader comes after all that the streams of the other parts hold.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::join_parts(const detail::replay_plan& plan, std::span<const std::uint64_t> before) {

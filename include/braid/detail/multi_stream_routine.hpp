@@ -162,9 +162,7 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   void give_back_marks() noexcept {
     for (std::size_t i = 0; i < marks_.size(); ++i) {
       if (marks_[i] == nullptr) continue;
-      slot_type& s = *parts_[plan_.marks[i]].slot;
-      const locked lock(s.list_lock);
-      s.marks.give_back(std::exchange(marks_[i], nullptr));
+      engine_.aligner_.give_back_mark(*parts_[plan_.marks[i]].slot, std::exchange(marks_[i], nullptr));
     }
   }
   [[nodiscard]] bool hold_all();
@@ -419,13 +417,8 @@ bool multi_stream<B, T>::routine::make_marks() {
   before_.reserve(ops_.size());
   borrowed_.reserve(ops_.size());
   marks_.resize(plan_.marks.size());
-  for (std::size_t i = 0; i < marks_.size(); ++i) {
-    slot_type& s = *parts_[plan_.marks[i]].slot;
-    const locked lock(s.list_lock);
-    marks_[i] = s.marks.take();
-    marks_[i]->cursor = 0;
-    marks_[i]->clock = nullptr;
-  }
+  for (std::size_t i = 0; i < marks_.size(); ++i)
+    marks_[i] = engine_.aligner_.take_mark(*parts_[plan_.marks[i]].slot);
   std::vector<const detail::mark<B>*> first(ops_.size());  // in the first round
   for (std::uint32_t i = 0; i < ops_.size(); ++i) {
     op& o = ops_[i];

@@ -236,11 +236,8 @@ void multi_stream<B, T>::routine::keep_marks(std::uint32_t of_part, const stamps
   std::ranges::sort(recorded, {}, [](const auto& each) { return (*each.first)->cursor; });
   const locked lock(s.list_lock);
   for (const auto& [m, known] : recorded) {
-    if ((*m)->cursor <= s.marked.load(std::memory_order_relaxed)) continue;
-    detail::mark<B>* const kept = std::exchange(*m, nullptr);
-    kept->clock = known->share();
-    s.marks.add(kept);
-    s.marked.store(kept->cursor, std::memory_order_relaxed);  // as in aligner::record()
+    if (aligner_type::is_worth_keeping(s, **m))
+      aligner_type::keep_mark(s, std::exchange(*m, nullptr), known->share());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "braid/detail/recorder.hpp"
 #include "braid/detail/recording_session.hpp"
 #include "braid/detail/runtime_base.hpp"
+#include "braid/detail/shared_marks.hpp"
 
 namespace braid::detail {
 
@@ -41,9 +42,13 @@ void find_bindings(std::vector<stream_wait>& waits, std::span<const binding> bou
 struct recorded_ops {
   replay_plan plan;
   std::vector<std::vector<recorded_op>> parts;
-  std::vector<std::size_t> begins;    // of the parts, among all ops
-  std::vector<recorder::wait> waits;  // of all ops
-  std::size_t inner_waits = 0;        // of these, in a first sequence
+  std::vector<std::size_t> begins;           // of the parts, among all ops
+  std::vector<recorder::wait> waits;         // of all ops
+  std::vector<std::uint32_t> awaited_marks;  // of each wait, the mark
+  std::vector<std::uint32_t> mark_parts;     // of each mark, its part
+  /// The marks that may serve those who come after the sequence: of each part the newest, in their order.
+  std::vector<std::uint32_t> last_marks;
+  std::size_t inner_waits = 0;  // of these, in a first sequence
   /// Where the memory begins that ops read which wait for others, up to some of each: it may be in another
   /// core's caches.
   std::vector<const std::byte*> reads;
@@ -54,6 +59,7 @@ struct recorded_ops {
     recorded_waits again;
     bool is_named = false;
     recorded_frame frame;
+    std::uint32_t mark = shared_marks::none;  // that it records, where events are waited for
   };
   std::shared_ptr<void> memory;  // of the frames
   std::vector<described> sequence;
@@ -69,6 +75,10 @@ struct recorded_ops {
     const std::int64_t size = static_cast<std::int64_t>(parts[at.part].size());
     return begins[at.part] + static_cast<std::size_t>((at.index > 0 ? at.index : at.index + size) - 1);
   }
+  /// The mark of the op that is waited for.
+  [[nodiscard]] std::uint32_t awaited_mark(const recorder::wait& of) const noexcept {
+    return awaited_marks[static_cast<std::size_t>(&of - waits.data())];
+  }
   [[nodiscard]] bool is_awaited(const recorded_place& at) const noexcept {
     return parts[at.part][static_cast<std::size_t>(at.index) - 1].is_awaited;
   }
@@ -81,6 +91,8 @@ struct recorded_ops {
   void note_given(std::uint64_t last_order) const;
   /// All ops are there: sorts them by parts.
   void finish(recorder& analysis);
+  /// Then, where events are waited for: which marks the ops record.
+  void assign_marks();
 };
 
 }  // namespace braid::detail

@@ -87,7 +87,9 @@ struct basic_runtime<B>::sequence final : detail::recorded_sequence {
 template <runtime_backend B>
 recording basic_runtime<B>::finish_record(detail::recording_session& session,
                                           [[maybe_unused]] record_options options) {
-  auto made = std::make_shared<sequence>(link_, session.finish());
+  auto ops = session.finish();
+  if constexpr (!point_backend<B>) ops->assign_marks();
+  auto made = std::make_shared<sequence>(link_, std::move(ops));
   if constexpr (detail::graph_backend<B>) {
     if (options.graph) made->graph = detail::graph_replay<B>::of(*this, made->made);
   }
@@ -139,13 +141,9 @@ class basic_runtime<B>::sequence::one_by_one {
   one_by_one(basic_runtime& of, const std::shared_ptr<detail::recorded_ops>& all, std::uint64_t after)
       : self_(of), ops_(all), order_(after) {
     if constexpr (!point_backend<B>) {
-      marks_.resize(ops_->waits.empty() ? 0 : ops_->sequence.size());
       awaited_.reserve(ops_->plan.parts.size());  // one for each other part at most
-    }
-  }
-  ~one_by_one() {
-    for (detail::mark<B>* m : marks_) {
-      if (m != nullptr) m->release();
+      marks_.take(*self_.engine_, *ops_);
+      recorded_.resize(ops_->plan.parts.size());
     }
   }
   one_by_one(const one_by_one&) = delete;
@@ -162,10 +160,35 @@ class basic_runtime<B>::sequence::one_by_one {
     each_op(*ops_, times, before, [&](const auto& each, std::uint64_t cursor, bool is_first, auto cursor_of) {
       hand_over(each, cursor, is_first, cursor_of);
     });
+    if constexpr (!point_backend<B>) keep_marks();
   }
 
  private:
   using described = detail::recorded_ops::described;
+
+  /// The marks of the ops that others wait for, as the recording numbers them.
+  struct taken_marks {
+    taken_marks() = default;
+    ~taken_marks() {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i] != nullptr) engine->give_back_mark(lane_of(i), all[i]);
+      }
+    }
+    taken_marks(const taken_marks&) = delete;
+    taken_marks& operator=(const taken_marks&) = delete;
+    void take(engine_type& from, const detail::recorded_ops& of) {
+      engine = &from;
+      ops = &of;
+      all.reserve(of.mark_parts.size());
+      while (all.size() < of.mark_parts.size()) all.push_back(from.take_mark(lane_of(all.size())));
+    }
+    [[nodiscard]] detail::lane_id lane_of(std::size_t mark) const {
+      return ops->plan.parts[ops->mark_parts[mark]].lane;
+    }
+    engine_type* engine = nullptr;
+    const detail::recorded_ops* ops = nullptr;
+    std::vector<detail::mark<B>*> all;
+  };
 
   template <class CursorOf>
   [[gnu::always_inline]] void hand_over(const described& op, std::uint64_t cursor, bool is_first,
@@ -181,7 +204,9 @@ class basic_runtime<B>::sequence::one_by_one {
       op.frame->give_up(cursor, rank, failure_);
     }
     self_.engine_->commit_replayed(lane, cursor);
-    if (!marks_.empty() && !failure_ && ops_->is_awaited(op.at)) mark(op.at, lane, cursor);
+    if constexpr (!point_backend<B>) {
+      if (op.mark != detail::shared_marks::none && !failure_) mark(op, lane, cursor);
+    }
   }
 
   // What is given up carries the error from now on, and is entered as if it had waited: so all before it has
@@ -206,7 +231,7 @@ class basic_runtime<B>::sequence::one_by_one {
       }
     } else {
       awaited_.clear();
-      for (const auto& w : waits) awaited_.push_back(marks_[ops_->place_of(w.on)]);
+      for (const auto& w : waits) awaited_.push_back(marks_.all[ops_->awaited_mark(w)]);
       engine.wait_replayed(lane, awaited_);
     }
   }
@@ -221,20 +246,33 @@ class basic_runtime<B>::sequence::one_by_one {
     }
   }
 
-  void mark(const detail::recorded_place& at, detail::lane_id lane, std::uint64_t cursor) noexcept {
-    detail::mark<B>*& kept = marks_[ops_->place_of(at)];
-    if (kept != nullptr) std::exchange(kept, nullptr)->release();
+  void mark(const described& op, detail::lane_id lane, std::uint64_t cursor) noexcept {
     try {
-      kept = self_.engine_->mark_replayed(lane, cursor);
+      self_.engine_->mark_replayed(lane, cursor, *marks_.all[op.mark]);
+      ++recorded_[op.at.part];
     } catch (...) {
       fail();
+    }
+  }
+
+  // They serve whoever comes later.
+  void keep_marks() noexcept {
+    std::array<detail::mark<B>**, detail::most_kept_marks> newest;
+    const auto* next = ops_->last_marks.data();
+    const auto* const end = next + ops_->last_marks.size();
+    while (next != end) {
+      const std::uint32_t part = ops_->mark_parts[*next];
+      std::size_t count = 0;
+      for (; next != end && ops_->mark_parts[*next] == part; ++next) newest[count++] = &marks_.all[*next];
+      self_.engine_->keep_replayed(ops_->plan.parts[part].lane, {newest.data(), count}, recorded_[part]);
     }
   }
 
   basic_runtime& self_;
   const std::shared_ptr<detail::recorded_ops>& ops_;
   std::uint64_t order_;
-  std::vector<detail::mark<B>*> marks_;          // of ops that others wait for, by their places
+  taken_marks marks_;
+  std::vector<std::uint64_t> recorded_;          // marks, by part
   std::vector<const detail::mark<B>*> awaited_;  // by one op
   std::exception_ptr failure_;
 };

@@ -63,6 +63,9 @@ void sort(std::span<resource_use> uses) noexcept;
 /// The newest need of one origin, on its way to a wait.
 template <class B>
 struct planned_wait {
+  planned_wait() noexcept = default;
+  explicit planned_wait(const need& of) noexcept : n(of) {}
+
   need n;
   mark<B>* m =
       nullptr;  // held, or held until the op is committed; null: to be recorded, or a point, or foreign
