@@ -515,7 +515,8 @@ BACKEND_TEST(record, sim_fixtures, who_comes_after_a_replay_waits_for_the_op_tha
   const auto after = rt.stats().streams;
   EXPECT_EQ(after.waits_inserted(), before.waits_inserted() + 1);
   EXPECT_EQ(after.excess_orderings, before.excess_orderings);
-  // The replay's mark serves, where events are waited for; the other is of what the stream did before it waits.
+  // The replay's mark serves, where events are waited for; the other is of what the stream did before it
+  // waits.
   EXPECT_EQ(after.marks_reused, before.marks_reused + (before.marks != 0 ? 1 : 0));
   EXPECT_EQ(rt.read(late).get(), constant(4, 3));
   EXPECT_EQ(rt.read(z).get(), constant(4, 5));
