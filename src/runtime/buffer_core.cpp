@@ -10,15 +10,11 @@ namespace braid::detail {
 
 namespace {
 
-// Where it is to be found that one is used after its end, nothing is kept.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr unsigned most_spare = 0;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr unsigned most_spare = 0;
-#else
-constexpr unsigned most_spare = 64;
+#ifndef __has_feature
+#define __has_feature(feature) 0
 #endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+constexpr unsigned most_spare = 0;  // it is to be found who uses one after its end
 #else
 constexpr unsigned most_spare = 64;
 #endif

@@ -238,7 +238,8 @@ inline detail::plain_note::plain_note(const runtime_link& runtime, void* on_slot
   }
 }
 
-// Whatever is unusual is left to the other way, which also says what is wrong.
+// Whatever is unusual is left to the other way, which also says what is wrong. Hot, as those below: else g++
+// takes an op that has to wait for unlikely, and copies what it needs for that with `rep movs`.
 template <runtime_backend B>
 [[gnu::flatten, gnu::hot]] bool basic_runtime<B>::begin_plain(const stream_id* where, std::string_view text,
                                                               const detail::plain_arguments& args,
