@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "braid/detail/cores.hpp"
 #include "support.hpp"
 
 namespace braid {
@@ -609,6 +611,21 @@ TEST(cpu_backend_options, a_waiting_thread_counts_as_a_worker) {
   EXPECT_EQ(workers(4).workers(), 4U);
   EXPECT_EQ(workers(4).useful_streams(), 32U);
   EXPECT_GE(workers(0).workers(), 1U);
+}
+
+// The memory of what went before is used again, by thread.
+TEST(cpu, buffers_of_a_threads_own_variables_may_go_last) {
+  cpu::runtime rt;
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] {
+      thread_local std::optional<buffer<int>> kept;  // goes after what the first buffer of the thread made
+      kept = rt.make_buffer<int>(16, zeroed, "kept");
+      for (int k = 0; k < 200; ++k) (void)rt.make_buffer<int>(16, zeroed, "gone");
+      rt.wait(*kept);
+    }).join();
+  }
+  rt.synchronize();
+  EXPECT_EQ(rt.stats().memory.live_blocks, 0U);
 }
 
 }  // namespace
