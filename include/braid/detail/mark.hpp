@@ -63,7 +63,8 @@ struct alignas(64) mark {  // what who waits looks at comes first
   /// Whether no op is just being told to wait for it. Under the list's lock. Whether there were none, one or
   /// two cannot be foreseen: both places are looked at. Who stands behind `waiting` was told.
   [[nodiscard]] bool is_let_go() const noexcept {
-    bool is_held = waiters[0].is_open() | waiters[1].is_open();
+    bool is_held = waiters[0].is_open();
+    is_held |= waiters[1].is_open();
     for (std::uint32_t i = 2; i < waiting; ++i) is_held |= waiters[i].is_open();
     return !is_held;
   }
