@@ -41,7 +41,7 @@ class recording {
   /// submitted here. Returns at once. Throws usage_error where a submit would: inside a body, or when the
   /// runtime is gone or shut down. Where ops run on this machine's cores the number of times costs nothing.
   void replay(std::uint64_t times = 1) const {
-    if (made_ != nullptr) made_->replay(times);
+    if (const auto kept = made_) kept->replay(times);  // also if a body drops this handle
   }
   [[nodiscard]] std::uint64_t ops() const noexcept { return made_ != nullptr ? made_->ops() : 0; }
   /// Whether a replay is one command of the device: see record_options.

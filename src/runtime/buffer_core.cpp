@@ -13,7 +13,8 @@ namespace {
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+    __has_feature(hwaddress_sanitizer) || __has_feature(thread_sanitizer)
 constexpr unsigned most_spare = 0;  // it is to be found who uses one after its end
 #else
 constexpr unsigned most_spare = 64;

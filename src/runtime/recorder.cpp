@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory_resource>
 #include <numeric>
+#include <ranges>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -308,6 +309,10 @@ void recorded_ops::assign_marks() {
     numbers[place_of(each.at)] = op.number;
     all.push_back({each.at.part, op.is_awaited, op.is_last});
   }
+  // Of a part's marks so many serve who comes later.
+  std::vector<std::uint32_t> kept(parts.size());
+  for (shared_marks::op& op : std::views::reverse(all))
+    op.keeps = op.keeps && op.is_awaited && kept[op.part]++ < most_kept_marks;
   for (std::uint32_t n = 0; n < sequence.size(); ++n) {
     for (const recorded_waits some : {sequence[n].once, sequence[n].again}) {
       for (const recorder::wait& w : std::span(waits).subspan(some.first, some.count)) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <thread>
 
+#include "braid/detail/recorder.hpp"
 #include "support.hpp"
 
 namespace braid {
@@ -327,6 +328,43 @@ TEST(marks, of_a_stream_whose_waits_fail_leave_no_trace) {
     for (int i = 0; i < 50; ++i) {
       fail_one({read(x)});
       fail_one({read(x), read(y)});
+    }
+  };
+  fail_some();
+  const std::uint64_t made = backend.told->made;
+  for (int round = 0; round < 10; ++round) fail_some();
+  EXPECT_EQ(backend.told->made, made);
+  EXPECT_LE(made, 40U);
+}
+
+// Where one part of a sequence cannot wait, the others were told to already.
+TEST(marks, of_a_replay_whose_waits_fail_leave_no_trace) {
+  const recording_backend backend;
+  multi_stream<recording_backend> engine{backend, with(mark_policy::eager)};
+  const resource x = resource::token("x"), y = resource::token("y");
+  const resource p = resource::token("p"), q = resource::token("q");
+  for (std::uint64_t s = 0; s < 4; ++s) give(engine, {s}, {});
+  const binding first[] = {read(x), write(p)};
+  const binding second[] = {read(y), write(q)};
+  for (const binding& b : {first[0], first[1], second[0], second[1]}) engine.own(b);
+  detail::recorder recorder(8);
+  std::vector<detail::recorder::wait> waits;
+  recorder.add(engine.lane_of({0}), {0}, first, waits);
+  recorder.add(engine.lane_of({1}), {1}, second, waits);
+  std::vector<std::uint32_t> numbers, firsts;
+  const detail::replay_plan plan = recorder.finish(numbers, waits, firsts);
+  int waited = 0;
+  const auto fail_some = [&] {
+    for (int i = 0; i < 50; ++i) {
+      give(engine, {2}, {write(x)});
+      give(engine, {3}, {write(y)});
+      waited = 0;
+      backend.told->while_waiting = [&] {
+        if (++waited == 2) throw execution_error("no");
+      };
+      EXPECT_THROW(engine.replay(plan, 1, [](auto) noexcept { ADD_FAILURE(); }), execution_error);
+      EXPECT_EQ(waited, 2);
+      backend.told->while_waiting = [] {};
     }
   };
   fail_some();

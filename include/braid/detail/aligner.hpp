@@ -108,6 +108,11 @@ class aligner {
     at_exit.is_done = true;
   }
 
+  /// The op that the slot's plan was for will not be committed, though its stream waits.
+  void let_go(slot_type& s) noexcept {
+    for (const planned& p : s.plan) let_go(s, p);
+  }
+
   /// One entry an origin, in the order of the lanes, for its newest cursor and the first binding that needs
   /// it.
   [[gnu::always_inline]] static void add_to(std::vector<planned>& plan, const need& n) {
@@ -320,8 +325,9 @@ class aligner {
   static void drop(planned& p) noexcept {
     if constexpr (!points) {
       if (p.m != nullptr) {
-        if (p.is_counted) [[unlikely]]
-          p.m->release();
+        if (!p.is_counted) [[likely]]
+          return;  // held until the op is committed, or let_go()
+        p.m->release();
       } else if (p.clock != nullptr) {
         p.clock->release();
       }

@@ -23,7 +23,7 @@ struct alignas(64) mark {  // what who waits looks at comes first
   std::uint64_t cursor = 0;
   stamp* clock = nullptr;
   std::optional<typename B::event> event;  // none where the backend is asked for the point itself
-  std::atomic<std::uint32_t> refs{0};      // the list's, and those who hold it for long
+  std::atomic<std::uint32_t> refs{0};      // the list's, and those who are counted
   std::uint32_t waiting = 0;               // of `waiters`; those behind have been told
   mark* next = nullptr;                    // in a list of those that are in no slot's
   std::atomic<mark*>* home = nullptr;      // where the last holder outside the lists puts it
@@ -61,7 +61,7 @@ struct alignas(64) mark {  // what who waits looks at comes first
     }
   }
   /// Whether no op is just being told to wait for it. Under the list's lock. Whether there were none, one or
-  /// two cannot be foreseen: both places are looked at. Who stands behind `waiting` was told.
+  /// two cannot be foreseen: both places are looked at. Who stands there, behind `waiting`, was told.
   [[nodiscard]] bool is_let_go() const noexcept {
     bool is_held = waiters[0].is_open();
     is_held |= waiters[1].is_open();

@@ -222,7 +222,8 @@ class multi_stream final : private detail::gate_keeper {
   // Inside hand_over(), for ops that are handed over one by one.
   /// What was handed to the lane since the last call is the op at `cursor`.
   void commit_replayed(detail::lane_id lane, std::uint64_t cursor) noexcept;
-  // Where the backend has no points, the marks of those ops: only the caller knows them.
+  // Where the backend has no points, the marks of those ops, taken before and given back after it: only the
+  // caller knows them.
   [[nodiscard]] detail::mark<B>* take_mark(detail::lane_id lane) {
     return aligner_.take_mark(pool_.lane(lane));
   }
@@ -325,6 +326,7 @@ class multi_stream final : private detail::gate_keeper {
   [[gnu::noinline]] void restamp_reader(slot_type& s, const binding& b) noexcept;
   void unlock_writes(slot_type& s) noexcept;
   [[gnu::noinline]] void finish(slot_type& s) noexcept;
+  void mark_adopted(slot_type& s) noexcept;
   void commit(slot_type& s) noexcept;
   const alignment& waits_of(slot_type& s) const {
     if (s.has_waits && s.aligned.empty()) aligner_.describe(s.needs, s.plan, s.aligned);

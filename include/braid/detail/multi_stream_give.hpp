@@ -555,6 +555,19 @@ void multi_stream<B, T>::finish(slot_type& s) noexcept {
   if (in_flight_) in_flight_->add(detail::in_flight::op{s.lane, s.cursor, s.admitted_bytes});
   for (detail::resource_state* state : s.orphans) detail::dispose(state);
   s.orphans.clear();
+  if (s.is_adopted) mark_adopted(s);
+}
+
+// What the program does with its stream is not known here: it may put work on it, or capture it. So whoever
+// needs an op there finds its mark, and nothing is recorded on the stream but by those who submit to it.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::mark_adopted(slot_type& s) noexcept {
+  s.has_afterwork = !points;
+  try {
+    aligner_.record_early(s);
+  } catch (const std::exception& e) {
+    log_error(e.what());  // who waits for the op records an event in the usual way
+  }
 }
 
 }  // namespace braid

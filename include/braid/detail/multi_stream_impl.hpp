@@ -47,6 +47,7 @@ multi_stream<B, T>::~multi_stream() {
     for (std::uint32_t lane = 0; lane < pool_.used(); ++lane) {
       slot_type& s = pool_.lane(static_cast<detail::lane_id>(lane));
       const std::uint64_t cursor = s.committed.load(std::memory_order_acquire);  // pairs with commit()
+      if (s.is_complete(cursor)) continue;
       try {
         host_wait(s, cursor);
       } catch (const std::exception& e) {
@@ -70,7 +71,9 @@ template <event_stream_backend B, class T>
 auto multi_stream<B, T>::slot_of(stream_id id) -> slot_type& {
   return pool_.get(id, [&](detail::lane_id lane) {
     if constexpr (requires { backend_.create_stream(id); }) {
-      return make_slot(lane, id, backend_.create_stream(id));
+      // Of ids that share a slot it does not matter which one comes first.
+      const stream_id slot = id.is_special() ? id : stream_id{pool_.index(id)};
+      return make_slot(lane, id, backend_.create_stream(slot));
     } else {
       return make_slot(lane, id, backend_.create_stream());
     }
@@ -91,7 +94,9 @@ void multi_stream<B, T>::adopt(stream_id id, typename B::stream made) {
   bool is_ours = false;
   (void)pool_.get(id, [&](detail::lane_id lane) {
     is_ours = true;
-    return make_slot(lane, id, std::move(made));
+    auto adopted = make_slot(lane, id, std::move(made));
+    adopted->is_adopted = adopted->has_afterwork = true;
+    return adopted;
   });
   if (is_ours) return;
   throw usage_error(misuse::used_stream, "stream " + to_string(id) +
@@ -285,7 +290,15 @@ bool multi_stream<B, T>::forget_synced() noexcept
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
-  if (cursor == 0 || (!deterministic_ && s.is_complete(cursor))) return;
+  if (cursor == 0) return;
+  if constexpr (requires { backend_.failure(); }) {
+    // Not only who waits first is to learn of it.
+    if (const std::exception_ptr why = backend_.failure()) [[unlikely]] {
+      s.raise_completed(cursor);  // over, if not well
+      std::rethrow_exception(why);
+    }
+  }
+  if (!deterministic_ && s.is_complete(cursor)) return;
   if constexpr (detail::queries_points<B>) {
     std::exception_ptr failure;
     try {

@@ -59,6 +59,7 @@ void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t t
       for (std::size_t i = 0; i < plan.parts.size(); ++i) {
         slot_type& s = pool_.lane(plan.parts[i].lane);
         s.release_needs();
+        if (!s.plan.empty()) aligner_.let_go(s);
         s.forget_waits();
         s.use_count = 0;
         s.cursor = before[i];
@@ -202,6 +203,7 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
     slot_type& s = pool_.lane(part.lane);
     aligner_.publish(s);
     s.leave_before();
+    if (s.is_adopted) mark_adopted(s);
   }
   if (is_entered) return;
   // What no history could be told of has to be over before anybody else may look.

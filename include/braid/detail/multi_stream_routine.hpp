@@ -264,7 +264,7 @@ bool multi_stream<B, T>::routine::describe_ops(const detail::routine_finder& fou
     auto* const s = static_cast<slot_type*>(taken.slot);
     auto at = std::ranges::find(parts_, s, &part::slot);
     if (at == parts_.end()) at = parts_.insert(at, {s, taken.id, 0});
-    if (at->id != taken.id) return false;
+    if (at->id != taken.id || s->is_adopted) return false;
     planned.push_back({.part = static_cast<std::uint32_t>(at - parts_.begin()),
                        .rank = 0,
                        .uses = {},

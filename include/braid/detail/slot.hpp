@@ -105,8 +105,9 @@ struct slot final : open_op {
   // ---- Of the op that is being given: under `lock`, from resolve to commit.
   alignas(64) spin_lock lock;  // what an op of a routine looks at stands in one line with it
   bool mark_wanted = false;    // what the last op wrote is likely to be used elsewhere
-  bool has_afterwork = false;  // commit has to look at `retiring`, `orphans` or the work in flight
+  bool has_afterwork = false;  // commit has to look at `retiring`, `orphans`, the work in flight or a mark
   bool has_waits = false;      // `needs` and `plan` are of the last op
+  bool is_adopted = false;     // the stream is the program's
   const lane_id lane;
   void* followed = nullptr;                 // the routine that has the slot
   std::uint64_t cursor = 0;                 // of the open op, and of the last one when none is open
