@@ -39,11 +39,14 @@ inline double since(clock::time_point begin) {
 
 // ---- As the origin does it.
 
-/// An alignment makes an event with timing behind the other stream; a thread destroys it when it is reached.
+/// An alignment makes an event with timing behind the other stream, and destroys it once it is waited for.
+/// After the op a further stream waits for a second one, and a thread for a third, behind that: then what the
+/// op shared is let go. When eight such releases are pending the submitter waits.
 class origin {
  public:
   origin() {
     for (cudaStream_t& s : streams_) check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    check(cudaStreamCreateWithFlags(&gc_, cudaStreamNonBlocking));
     releases_ = std::thread([this] { run(); });
   }
   ~origin() {
@@ -51,30 +54,42 @@ class origin {
       const std::scoped_lock lock(mutex_);
       stop_ = true;
     }
-    changed_.notify_one();
+    changed_.notify_all();
     releases_.join();
     for (cudaStream_t s : streams_) (void)cudaStreamDestroy(s);
+    (void)cudaStreamDestroy(gc_);
   }
   origin(const origin&) = delete;
   origin& operator=(const origin&) = delete;
 
   cudaStream_t stream(std::size_t i) const { return streams_[i]; }
-  void align(std::size_t stream, std::size_t with) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreate(&made));
-    check(cudaEventRecord(made, streams_[with]));
-    check(cudaStreamWaitEvent(streams_[stream], made, 0));
-    {
-      const std::scoped_lock lock(mutex_);
-      queue_.push_back(made);
-    }
-    changed_.notify_one();
+  /// Before an op, for each stream whose data it shares.
+  void align(std::size_t stream, std::size_t with) { wait(streams_[stream], flush(streams_[with])); }
+  /// After an op that shared data.
+  void release(std::size_t stream) {
+    wait(gc_, flush(streams_[stream]));
+    const cudaEvent_t made = flush(gc_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.size() < 8; });
+    queue_.push_back(made);
+    lock.unlock();
+    changed_.notify_all();
   }
   void synchronize() {
     for (cudaStream_t s : streams_) check(cudaStreamSynchronize(s));
   }
 
  private:
+  static cudaEvent_t flush(cudaStream_t of) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreate(&made));
+    check(cudaEventRecord(made, of));
+    return made;
+  }
+  static void wait(cudaStream_t on, cudaEvent_t made) {
+    check(cudaStreamWaitEvent(on, made, 0));
+    check(cudaEventDestroy(made));
+  }
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -83,6 +98,7 @@ class origin {
       const cudaEvent_t next = queue_.front();
       queue_.pop_front();
       lock.unlock();
+      changed_.notify_all();
       (void)cudaEventSynchronize(next);
       (void)cudaEventDestroy(next);
       lock.lock();
@@ -90,6 +106,7 @@ class origin {
   }
 
   std::array<cudaStream_t, width> streams_{};
+  cudaStream_t gc_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<cudaEvent_t> queue_;

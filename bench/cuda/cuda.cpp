@@ -79,6 +79,7 @@ bench_case pingpong(world& w) {
               for (unsigned i = 0; i < n; ++i) {
                 if (i != 0) o->align(i % 2, (i + 1) % 2);
                 launch_empty(o->stream(i % 2));
+                if (i != 0) o->release(i % 2);
               }
               o->synchronize();
               return since(begin) / n;
@@ -139,9 +140,11 @@ bench_case fork_join(world& w, std::string name, std::string what, unsigned roun
                   for (unsigned k = 1; k < width; ++k) o->align(0, k);
                 }
                 kernel(o->stream(0));
+                if (r != 0) o->release(0);
                 for (unsigned k = 0; k < width; ++k) {
                   if (k != 0) o->align(k, 0);
                   kernel(o->stream(k));
+                  if (k != 0) o->release(k);
                 }
               }
               o->synchronize();
@@ -211,6 +214,7 @@ bench_case stencil(world& w) {
                   if (t != 0 && i > 0) o->align(i, i - 1);
                   if (t != 0 && i + 1 < width) o->align(i, i + 1);
                   kernel(o->stream(i));
+                  if (t != 0) o->release(i);
                 }
               }
               o->synchronize();

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include "cuda/support.hpp"
+
+// Which devices a runtime uses, and which of its streams and memory belong to which.
+
+namespace braid::conformance {
+namespace {
+
+TEST(cuda_devices, streams_of_several_devices_share_buffers) {
+  const auto rt = make({.streams = 4, .devices = {0, 0}});  // one device, taken twice
+  std::vector<buffer<int>> all;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    all.push_back(rt->make_buffer<int>(1000, "x"));
+    cuda_fixture::fill(*rt, all.back(), static_cast<int>(i), stream_id{i});
+  }
+  for (std::uint64_t i = 1; i < 4; ++i) cuda_fixture::add(*rt, all[0], all[i], stream_id{(i + 1) % 4});
+  EXPECT_EQ(rt->read(all[0]).get(), constant(1000, 6));
+  EXPECT_EQ(rt->stats().memory.live_blocks, 4U);
+  all.clear();
+  EXPECT_EQ(rt->stats().memory.live_blocks, 0U);
+}
+
+TEST(cuda_devices, a_device_that_is_not_there_is_refused) {
+  expect_misuse(misuse::no_device, "numbered from 0", [] { (void)make({.devices = {1000}}); });
+}
+
+TEST(cuda_devices, numbers_that_are_none_are_refused) {
+  for (const char* wrong : {"first", "1x", "-", "99999999999999999999"}) {
+    expect_misuse(misuse::no_device, wrong, [&] { (void)make({.device = wrong}); });
+  }
+}
+
+// Two devices of the imitated driver, of which none reaches the memory of the other.
+class two_devices : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_imitated()) GTEST_SKIP() << "imitated devices only: how many there are is set here";
+    driver_function<void(int)>("fake_cuda_devices")(2);
+  }
+  void TearDown() override {
+    if (is_imitated()) driver_function<void(int)>("fake_cuda_devices")(1);
+  }
+  static std::size_t device_of(cuda::runtime& rt, std::uint64_t id) {
+    return rt.backend().device_of(rt.engine().stream_of(rt.engine().lane_of(stream_id{id})));
+  }
+};
+
+TEST_F(two_devices, streams_belong_to_devices_by_their_slot) {
+  const auto rt = make({.streams = 3, .devices = {0, 1}});
+  EXPECT_EQ(device_of(*rt, 4), 1U);  // slot 1
+  EXPECT_EQ(device_of(*rt, 3), 0U);  // slot 0
+  EXPECT_EQ(device_of(*rt, 2), 0U);
+  EXPECT_EQ(device_of(*rt, 1), 1U);
+}
+
+TEST_F(two_devices, ops_that_name_no_stream_go_where_their_data_is) {
+  const auto rt = make({.streams = 8, .devices = {0, 1}});
+  for (const std::uint64_t device : {0U, 1U}) {
+    auto x = rt->make_buffer<int>(64, "x");
+    cuda_fixture::fill(*rt, x, 1, stream_id{2 + device});
+    for (int i = 0; i < 12; ++i) {
+      auto y = rt->make_buffer<int>(64, "y");
+      native used = nullptr;
+      rt->submit("use", read(x), write(y), [&](native on, std::span<const int> from, std::span<int> to) {
+        used = on;
+        test::assign(on, to.data(), from.data(), to.size());
+      });
+      std::size_t found = 9;
+      for (std::uint64_t id = 0; id < 8; ++id)
+        if (stream_in(*rt, id) == used) found = device_of(*rt, id);
+      EXPECT_EQ(found, device);
+      EXPECT_EQ(rt->read(y).get(), constant(64, 1));
+    }
+    const recording r = rt->record([&] {
+      for (int i = 0; i < 6; ++i) {
+        rt->submit("recorded", read_write(x),
+                   [](native on, std::span<int> all) { test::increment(on, all.data(), all.size()); });
+      }
+    });
+    r.replay();
+    EXPECT_EQ(rt->read(x).get(), constant(64, 7));
+  }
+}
+
+TEST_F(two_devices, memory_that_a_device_cannot_reach_is_refused_and_may_be_copied) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  auto x = rt->make_buffer<int>(64, "x");
+  auto y = rt->make_buffer<int>(64, "y");
+  cuda_fixture::fill(*rt, x, 3, stream_id{0});
+  expect_misuse(misuse::unreachable, "'x'", [&] { cuda_fixture::increment(*rt, x, stream_id{1}); });
+  cuda_fixture::fill(*rt, y, 4, stream_id{1});
+  expect_misuse(misuse::unreachable, "'add' on stream 2 uses 'y'",
+                [&] { cuda_fixture::add(*rt, x, y, stream_id{2}); });
+  expect_misuse(misuse::unreachable, "'y'",
+                [&] { (void)rt->record([&] { cuda_fixture::increment(*rt, y, stream_id{0}); }); });
+  rt->copy(y, x);
+  cuda_fixture::increment(*rt, y, stream_id{3});
+  EXPECT_EQ(rt->read(y).get(), constant(64, 4));
+  EXPECT_EQ(rt->read(x).get(), constant(64, 3));
+}
+
+}  // namespace
+}  // namespace braid::conformance

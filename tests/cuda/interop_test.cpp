@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <thread>
+
+#include "cuda/support.hpp"
+
+// Streams, events and memory that are the program's own.
+
+namespace braid::conformance {
+namespace {
+
+TEST(cuda_interop, a_stream_of_the_program_is_adopted) {
+  const auto other = make();  // whose stream stands for the program's
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{3}));
+  const auto rt = make();
+  rt->adopt(stream_id{5}, rt->backend().adopt(theirs.native()));
+  auto x = rt->make_buffer<int>(8, "x");
+  rt->submit(stream_id{5}, "fill", write(x), [&](native on, std::span<int> to) {
+    EXPECT_EQ(on, theirs.native());
+    test::fill(on, to.data(), to.size(), 7);
+  });
+  cuda_fixture::increment(*rt, x, stream_id{1});
+  EXPECT_EQ(rt->read(x).get(), constant(8, 8));
+  expect_misuse(misuse::used_stream, "5",
+                [&] { rt->adopt(stream_id{5}, rt->backend().adopt(theirs.native())); });
+}
+
+TEST(cuda_interop, a_foreign_access_is_noted_and_waited_for) {
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  auto x = rt->make_buffer<int>(1024, "x");
+  int* data = nullptr;
+  rt->submit(stream_id{1}, "fill", write(x), [&](native on, std::span<int> to) {
+    data = to.data();
+    test::spin(on, 2000);
+    test::fill(on, to.data(), to.size(), 1);
+  });
+  // The program's own stream comes after braid's write, and braid's next op after the program's.
+  const cuda::event written = rt->last_write(x);
+  other->wait_for(stream_id{0}, cuda::backend::adopt(written.native()));
+  test::spin(theirs.native(), 2000);
+  test::increment(theirs.native(), data, 1024);
+  rt->note(read_write(x), other->backend().record(theirs));
+  cuda_fixture::increment(*rt, x, stream_id{2});
+  EXPECT_EQ(rt->read(x).get(), constant(1024, 3));
+}
+
+TEST(cuda_interop, a_stream_waits_for_an_event_of_the_program) {
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  const pinned_ints shared(constant(4, 0));
+  test::spin(theirs.native(), 2000);
+  test::fill(theirs.native(), shared.data(), 4, 9);
+  const cuda::event done = other->backend().record(theirs);
+  rt->wait_for(stream_id{2}, done);
+  auto x = rt->make_buffer<int>(4, "x");
+  rt->submit(stream_id{2}, "take", write(x),
+             [&](native on, std::span<int> to) { test::assign(on, to.data(), shared.data(), 4); });
+  EXPECT_EQ(rt->read(x).get(), constant(4, 9));
+}
+
+TEST(cuda_interop, an_event_may_outlive_its_runtime) {
+  auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  const auto waiting = make();
+  cuda::event written = rt->last_write(x);
+  x = {};
+  rt.reset();
+  waiting->wait_for(stream_id{0}, written);
+  waiting->synchronize();
+  EXPECT_TRUE(waiting->backend().is_complete(written));
+}
+
+TEST(cuda_interop, a_stream_keeps_its_handles_when_a_runtime_that_adopted_it_goes) {
+  static constexpr char key = 0;
+  static int made;
+  made = 0;
+  const auto make_one = [](native) -> void* { return &++made; };
+  const auto rt = make();
+  native const stream = rt->engine().stream_of(rt->engine().lane_of(stream_id{0})).native();
+  {
+    const auto other = make();
+    other->adopt(stream_id{1}, other->backend().adopt(stream));
+  }
+  EXPECT_NE(cuda::detail::attachment(stream, &key, make_one, [](void*) {}), nullptr);
+  EXPECT_EQ(made, 1);
+}
+
+/// Captures what is put on a stream, as a program does.
+class capture {
+ public:
+  explicit capture(native of) : of_(of) {
+    EXPECT_EQ(driver_function<int(native, int)>("cuStreamBeginCapture_v2")(of_, 0), 0);
+  }
+  /// Whether nobody disturbed it.
+  bool end() {
+    void* graph = nullptr;
+    const int code = driver_function<int(native, void**)>("cuStreamEndCapture")(of_, &graph);
+    if (graph != nullptr) (void)driver_function<int(void*)>("cuGraphDestroy")(graph);
+    return code == 0;
+  }
+
+ private:
+  native of_;
+};
+
+TEST(cuda_interop, a_submit_to_a_stream_that_is_captured_is_refused) {
+  const auto other = make();
+  const auto rt = make();
+  const native theirs = stream_in(*other, 0);
+  rt->adopt(stream_id{1}, rt->backend().adopt(theirs));
+  auto x = rt->make_buffer<int>(4, zeroed, "x");
+  rt->synchronize();
+  capture of(theirs);
+  expect_misuse(misuse::capturing, "captured", [&] { cuda_fixture::increment(*rt, x, stream_id{1}); });
+  const cuda::event done = rt->last_write(x);
+  expect_misuse(misuse::capturing, "captured", [&] { rt->wait_for(stream_id{1}, done); });
+  cuda_fixture::increment(*rt, x, stream_id{2});  // others go on, also with new memory, and are asked
+  auto y = rt->make_buffer<int>(std::uint64_t{1} << 22, zeroed, "y");
+  EXPECT_EQ(rt->read(x).get(), constant(4, 1));
+  rt->wait(y);
+  EXPECT_TRUE(of.end());
+  cuda_fixture::increment(*rt, x, stream_id{1});
+  EXPECT_EQ(rt->read(x).get(), constant(4, 2));
+}
+
+// What others need of an adopted stream was recorded when it was submitted.
+TEST(cuda_interop, a_capture_is_not_disturbed_by_those_who_need_what_was_before_it) {
+  const auto other = make();
+  const auto rt = make();
+  const native theirs = stream_in(*other, 0);
+  rt->adopt(stream_id{1}, rt->backend().adopt(theirs));
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  for (int round = 0; round < 3; ++round) {
+    rt->fill(x, 0);
+    rt->submit(stream_id{1}, "before the capture", read_write(x), [](native on, std::span<int> all) {
+      test::spin(on, 2000);
+      test::increment(on, all.data(), all.size());
+    });
+    bool is_gone = false;
+    capture of(theirs);
+    cuda_fixture::increment(*rt, x, stream_id{2});
+    rt->retire(detail::at_destruction([&]() noexcept { is_gone = true; }), stream_id{1});
+    EXPECT_EQ(rt->read(x).get(), constant(64, 2));
+    rt->synchronize();
+    EXPECT_TRUE(of.end());
+    rt->synchronize();
+    while (rt->stats().streams.reclaimed < rt->stats().streams.retired) std::this_thread::yield();
+    EXPECT_TRUE(is_gone);
+  }
+  EXPECT_EQ(rt->stats().streams.errors, 0U);
+}
+
+TEST(cuda_interop, ops_that_repeat_on_an_adopted_stream_are_refused_in_a_capture_too) {
+  const auto other = make();
+  const auto rt = make({.deterministic = false});
+  const native theirs = stream_in(*other, 0);
+  rt->adopt(stream_id{1}, rt->backend().adopt(theirs));
+  auto x = rt->make_buffer<int>(4, zeroed, "x");
+  const auto again = [&] {
+    rt->submit(stream_id{1}, "again", read_write(x),
+               [](native on, std::span<int> all) { test::increment(on, all.data(), all.size()); });
+  };
+  for (int i = 0; i < 500; ++i) again();
+  capture of(theirs);
+  expect_misuse(misuse::capturing, "captured", again);
+  EXPECT_EQ(rt->read(x).get(), constant(4, 500));
+  EXPECT_TRUE(of.end());
+}
+
+TEST(cuda_interop, the_default_stream_may_be_adopted) {
+  const auto rt = make();
+  rt->adopt(stream_id{1}, rt->backend().adopt(native{nullptr}));
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  for (int i = 0; i < 50; ++i) {
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    cuda_fixture::increment(*rt, x, stream_id{2});
+  }
+  // Of the right device, whatever the thread has used.
+  std::thread([&] { cuda_fixture::increment(*rt, x, stream_id{1}); }).join();
+  EXPECT_EQ(rt->read(x).get(), constant(64, 101));
+  rt->wait(stream_id{1});
+}
+
+TEST(cuda_interop, what_cannot_be_adopted_is_refused) {
+  const auto rt = make();
+  const native per_thread = reinterpret_cast<native>(std::uintptr_t{2});
+  expect_misuse(misuse::null_resource, "cudaStreamPerThread", [&] { (void)rt->backend().adopt(per_thread); });
+  expect_misuse(misuse::null_resource, "cudaEventRecord",
+                [&] { (void)cuda::backend::adopt(cuda::native_event{nullptr}); });
+}
+
+TEST(cuda_interop, who_writes_past_braid_comes_after_all_accesses) {
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  auto x = rt->make_buffer<int>(1024, "x");
+  auto y = rt->make_buffer<int>(1024, "y");
+  int* data = nullptr;
+  rt->submit(stream_id{1}, "fill", write(x), [&](native on, std::span<int> to) {
+    data = to.data();
+    test::fill(on, to.data(), to.size(), 1);
+  });
+  rt->submit(stream_id{2}, "slow reader", read(x), write(y),
+             [](native on, std::span<const int> from, std::span<int> to) {
+               test::spin(on, 3000);
+               test::assign(on, to.data(), from.data(), to.size());
+             });
+  const cuda::event used = rt->last_access(x);
+  other->wait_for(stream_id{0}, cuda::backend::adopt(used.native()));
+  test::fill(theirs.native(), data, 1024, 5);
+  rt->note(write(x), other->backend().record(theirs));
+  EXPECT_EQ(rt->read(y).get(), constant(1024, 1));
+  EXPECT_EQ(rt->read(x).get(), constant(1024, 5));
+}
+
+}  // namespace
+}  // namespace braid::conformance
