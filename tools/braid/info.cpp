@@ -15,6 +15,9 @@
 // Set by the build: BRAID_HAS_CPU, BRAID_HAS_CUDA, BRAID_HAS_OPENCL (0 or 1), BRAID_CUDA_HEADERS (their
 // version, or empty).
 
+#if BRAID_HAS_CUDA
+#include "braid/cuda.hpp"
+#endif
 #if BRAID_HAS_OPENCL
 #include "braid/opencl.hpp"
 #endif
@@ -95,14 +98,39 @@ json sim_backend() {
           {"devices", devices({"a simulated device in virtual time"})}};
 }
 
-/// `missing` is why this build has none; empty if it has.
-json vendor_backend(const char* name, const std::string& missing, const detail::driver& driver) {
-  const bool built = missing.empty();
-  const bool available = built && !driver.devices.empty();
-  return {{"name", name},           {"built", built},
-          {"available", available}, {"reason", available ? "" : !built ? missing : driver.text},
-          {"driver", driver.text},  {"devices", devices(driver.devices)}};
+/// This build has none; what the driver finds is told all the same.
+[[maybe_unused]] json missing_backend(const char* name, const char* why, const detail::driver& driver) {
+  return {{"name", name},  {"built", false},        {"available", false},
+          {"reason", why}, {"driver", driver.text}, {"devices", devices(driver.devices)}};
 }
+
+#if BRAID_HAS_CUDA
+json cuda_backend() {
+  json all = json::array();
+  std::string reason;
+  try {
+    for (const cuda::device_info& d : cuda::devices()) {
+      all.push_back({{"name", d.name},
+                     {"number", d.ordinal},
+                     {"multiprocessors", d.multiprocessors},
+                     {"memory_bytes", d.memory}});
+    }
+    if (all.empty()) reason = "the driver knows no device";
+  } catch (const std::exception& e) {
+    reason = e.what();
+  }
+  return {{"name", "cuda"},
+          {"built", true},
+          {"available", !all.empty()},
+          {"reason", reason},
+          {"driver", detail::probe_cuda().text},
+          {"devices", std::move(all)}};
+}
+#else
+json cuda_backend() {
+  return missing_backend("cuda", "cuda.h was not found when braid was built", detail::probe_cuda());
+}
+#endif
 
 #if BRAID_HAS_OPENCL
 json opencl_backend() {
@@ -137,8 +165,8 @@ json opencl_backend() {
 }
 #else
 json opencl_backend() {
-  return vendor_backend("opencl", "OpenCL's headers were not found when braid was built",
-                        detail::probe_opencl());
+  return missing_backend("opencl", "OpenCL's headers were not found when braid was built",
+                         detail::probe_opencl());
 }
 #endif
 
@@ -148,11 +176,7 @@ json info() {
   out["compiler"] = compiler();
   out["libraries"] = libraries();
   out["machine"] = machine();
-  out["backends"] = {
-      cpu_backend(out["machine"]), sim_backend(),
-      vendor_backend("cuda", BRAID_HAS_CUDA != 0 ? "" : "cuda.h was not found when braid was built",
-                     detail::probe_cuda()),
-      opencl_backend()};
+  out["backends"] = {cpu_backend(out["machine"]), sim_backend(), cuda_backend(), opencl_backend()};
   return out;
 }
 
@@ -195,6 +219,10 @@ void print_backend(const json& b) {
     fmt::print("  {:<8} {:<14} {}\n", "", "", text(b["driver"]));
   for (const json& d : b["devices"]) {
     if (d.contains("platform")) print_opencl_device(d);
+    if (d.contains("multiprocessors")) {
+      fmt::print("  {:<8} {:<14} {}: {}, {} multiprocessors, {} of memory\n", "", "", d["number"].get<int>(),
+                 text(d["name"]), d["multiprocessors"].get<unsigned>(), gib(d["memory_bytes"]));
+    }
   }
 }
 
