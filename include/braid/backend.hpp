@@ -65,6 +65,7 @@ concept queries_points = point_backend<B> && requires(B& b, const typename B::st
 ///   B::mover(native).copy(to, from, bytes), .fill(to, value, size, count)    copies also from and to stages
 ///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
 ///   b.failure()             why no op can run any more: an exception, or null
+///   b.note_thrown(what)     optional: a body threw this, which may be the first sign of such a failure
 ///   b.shares_memory_with(other)    optional: whether its copies reach the memory of a runtime over `other`
 ///   b.reach(data, bytes)    optional: lets ops use memory of the host while what it returns lives
 ///   b.expect_usable<Body>(spans...)    optional, with B::checks_bodies: throws where the body could not be

@@ -59,10 +59,19 @@ class device_lost : public error {
   using error::error;
 };
 
-/// Throws `error` unless the code is that of success: check(cudaGetLastError()).
+namespace detail {
+[[noreturn]] void throw_error(int code);  // with the driver's name and text
+}
+
+/// Throws `error` unless the code is that of success: check(cudaGetLastError()), or of a call of the driver.
 template <class Code>
 void check(Code code) {
-  if (static_cast<int>(code) != 0) throw error(static_cast<int>(code), cudaGetErrorString(code));
+  if (static_cast<int>(code) == 0) return;
+  if constexpr (requires { cudaGetErrorString(code); }) {
+    throw error(static_cast<int>(code), cudaGetErrorString(code));
+  } else {
+    detail::throw_error(static_cast<int>(code));  // a CUresult
+  }
 }
 
 struct device_info {
@@ -233,12 +242,14 @@ class backend {
   bool is_complete(const event& e);
 
   // Of others.
-  /// A stream that braid did not make and will not destroy; for runtime::adopt().
+  /// A stream that braid did not make and will not destroy; for runtime::adopt(). Null is the legacy default
+  /// stream of the current context. Throws usage_error for a stream of another device or context, and for
+  /// cudaStreamPerThread, which is another one for each thread.
   [[nodiscard]] stream adopt(native_stream native);
   /// An event behind what the stream was given so far.
   [[nodiscard]] event record(stream& s);
   /// An event that braid did not make: it has to stay, as it was recorded, until what waits for it is over.
-  [[nodiscard]] static event adopt(native_event native) noexcept { return {nullptr, native, 0}; }
+  [[nodiscard]] static event adopt(native_event native);
 
   // What a runtime needs.
   template <class F>
@@ -274,8 +285,13 @@ class backend {
   [[nodiscard]] std::shared_ptr<memory_source> memory() const { return memories().front(); }
   [[nodiscard]] std::shared_ptr<memory_source> staging() const;
   [[nodiscard]] std::size_t device_of(const stream& s) const noexcept;
+  /// Of memory that was adopted.
+  [[nodiscard]] std::size_t device_of_memory(const void* p) const noexcept;
+  /// Whether kernels on the stream can use memory of the device.
+  [[nodiscard]] bool can_reach(const stream& s, std::size_t device) const noexcept;
   [[nodiscard]] bool is_reachable(const void* p) const noexcept;
   [[nodiscard]] std::exception_ptr failure() const noexcept;
+  void note_thrown(const std::exception_ptr& what);
   /// Whether this process is a child of the one that opened the device: nothing of it can be used.
   [[nodiscard]] bool is_orphaned() const noexcept;
   /// How many events there are. Grows to what is in use at once, then stays.

@@ -52,6 +52,7 @@ enum class misuse {
   capturing,             ///< a submit to a native stream that is being captured
   forked,                ///< use of a device in a child of the process that opened it
   misaligned,            ///< a slice that begins where a device cannot make a view of it
+  unreachable,           ///< memory of a device in an op on another one that has no access to it
   no_device,             ///< a backend without a device, or a device that is not there
   bad_settings,          ///< braid.toml, an environment variable or an option is wrong
 };

@@ -22,5 +22,6 @@
 #include "braid/detail/runtime_class.hpp"
 #include "braid/detail/runtime_data.hpp"
 #include "braid/detail/runtime_impl.hpp"
+#include "braid/detail/runtime_place.hpp"
 #include "braid/detail/runtime_replay.hpp"
 #include "braid/multi_stream.hpp"

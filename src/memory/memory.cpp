@@ -45,9 +45,10 @@ std::string to_string(const memory_usage& u) {
 
 out_of_memory::out_of_memory(std::uint64_t asked, const char* source, memory_usage usage,
                              const std::string& why)
-    : std::runtime_error(fmt::format(
-          "no room for {} bytes in '{}'{}: free buffers, wait for work in flight, or raise the limit ({})",
-          asked, source, why.empty() ? "" : fmt::format(" ({})", why), to_string(usage))),
+    : std::runtime_error(
+          fmt::format("no room for {} bytes in '{}'{}: free buffers, or wait for work in flight{} ({})",
+                      asked, source, why.empty() ? "" : fmt::format(" ({})", why),
+                      usage.limit != 0 ? ", or raise the limit" : "", to_string(usage))),
       asked_(asked),
       usage_(std::move(usage)) {}
 

@@ -10,6 +10,20 @@ void throw_null_buffer() {
       "a null handle was bound: only what make_buffer(), adopt() or resource::token() returned can be");
 }
 
+void throw_null_memory(std::string_view name) {
+  throw usage_error(misuse::null_resource, "adopt() of '" + std::string(name) +
+                                               "', whose pointer is null: adopt memory that is there; "
+                                               "make_buffer(0) makes a buffer without any");
+}
+
+void throw_unreachable(std::string_view label, stream_id stream, const buffer_core& core) {
+  throw usage_error(
+      misuse::unreachable,
+      "op '" + std::string(label) + "' on stream " + to_string(stream) + " uses '" + core.name +
+          "', which is in the memory of a device that the stream's device has no access to: name a "
+          "stream of that device, or none, or copy() it into a buffer of this one");
+}
+
 void throw_foreign_buffer(const buffer_core& core, bool is_closed) {
   if (is_closed) {
     throw usage_error(

@@ -178,11 +178,16 @@ failure_ptr runtime_base::fail(const op_info& op, std::span<const touched> uses,
   auto made = std::make_shared<failure>();
   made->label = *op.label;
   made->order = op.order;
-  made->cause = cause;
   made->log = log_;
-  made->text = "op '" + *op.label + "' failed: ";
+  if (const std::exception_ptr lost = device_failure(cause)) {
+    made->cause = lost;  // which says what was in flight: this op may be innocent
+    made->is_of_device = true;
+  } else {
+    made->cause = cause;
+    made->text = "op '" + *op.label + "' failed: ";
+  }
   try {
-    std::rethrow_exception(cause);
+    std::rethrow_exception(made->cause);
   } catch (const std::exception& e) {
     made->text += e.what();
   } catch (...) {

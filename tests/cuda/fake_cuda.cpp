@@ -2,7 +2,9 @@
 // the driver's documentation gives it. A stream is a thread that runs what it is given in order; memory of
 // the device is memory of the host. Each piece of work is held up at random, so that what nothing orders runs
 // out of order. A graph runs what was captured in an order chosen at random from those that the captured
-// waits allow. fake_cuda_lose() makes every later call fail as after a kernel that faulted.
+// waits allow. fake_cuda_lose() makes every later call fail as after a kernel that faulted,
+// fake_cuda_devices() sets how many devices there are, none of which can reach the memory of another, and
+// fake_cuda_unload() lets the driver go before the program does.
 
 #include <cuda.h>
 
@@ -14,6 +16,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -24,8 +27,10 @@
 namespace {
 
 std::atomic<bool> is_lost{false};
+std::atomic<bool> is_unloaded{false};
 
 CUresult status() {
+  if (is_unloaded) return CUDA_ERROR_DEINITIALIZED;
   return is_lost.load() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
@@ -51,7 +56,16 @@ struct event_core {
 
 thread_local CUcontext current = nullptr;
 std::mutex capturing;  // of all streams
-CUcontext const the_context = reinterpret_cast<CUcontext>(0x1000);
+std::atomic<int> device_count{1};
+
+CUcontext context_of(int device) {
+  return reinterpret_cast<CUcontext>(0x1000 + std::uintptr_t{16} * static_cast<unsigned>(device));
+}
+bool is_context(CUcontext c) {
+  for (int i = 0; i < device_count; ++i)
+    if (c == context_of(i)) return true;
+  return false;
+}
 
 }  // namespace
 
@@ -101,7 +115,7 @@ struct CUevent_st {
 };
 
 struct CUstream_st {
-  CUstream_st() : thread([this] { run(); }) {}
+  explicit CUstream_st(CUcontext of) : context(of), thread([this] { run(); }) {}
   ~CUstream_st() {
     {
       const std::scoped_lock lock(mutex);
@@ -143,7 +157,7 @@ struct CUstream_st {
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
   bool stop = false;
-  std::atomic<bool> is_capturing{false};
+  CUcontext const context;
   CUgraph captured = nullptr;
   std::set<std::size_t> ends;  // of what was captured from this stream
   std::thread thread;
@@ -151,8 +165,45 @@ struct CUstream_st {
 
 namespace {
 
+/// Memory of the host that the device reaches.
+class pinned_memory {
+ public:
+  void add(void* data, std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    all_[reinterpret_cast<std::uintptr_t>(data)] = bytes;
+  }
+  void remove(void* data) {
+    const std::scoped_lock lock(mutex_);
+    all_.erase(reinterpret_cast<std::uintptr_t>(data));
+  }
+  bool has(std::uintptr_t p) {
+    const std::scoped_lock lock(mutex_);
+    const auto after = all_.upper_bound(p);
+    return after != all_.begin() && p - std::prev(after)->first < std::prev(after)->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::size_t> all_;
+};
+pinned_memory& pinned = *new pinned_memory;  // for good
+
+/// Null and the legacy handle are the default stream of the context that is current.
+CUstream stream_of(CUstream s) {
+  if (s != nullptr && s != CU_STREAM_LEGACY) return s;
+  if (!is_context(current)) return nullptr;
+  static std::mutex mutex;
+  static auto* const all = new std::map<CUcontext, std::unique_ptr<CUstream_st>>;  // for good
+  const std::scoped_lock lock(mutex);
+  auto& found = (*all)[current];
+  if (found == nullptr) found = std::make_unique<CUstream_st>(current);
+  return found.get();
+}
+
 CUresult copy_later(CUstream on, void* to, const void* from, std::size_t bytes) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
+  on = stream_of(on);
+  if (on == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   on->add([=] { std::memcpy(to, from, bytes); });
   return CUDA_SUCCESS;
 }
@@ -160,7 +211,9 @@ CUresult copy_later(CUstream on, void* to, const void* from, std::size_t bytes) 
 template <class Word>
 CUresult set_later(CUstream on, CUdeviceptr to, std::size_t pitch, Word value, std::size_t width,
                    std::size_t height) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
+  on = stream_of(on);
+  if (on == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   on->add([=] {
     for (std::size_t row = 0; row < height; ++row) {
       for (std::size_t i = 0; i < width; ++i) {
@@ -178,8 +231,11 @@ extern "C" {
 void fake_cuda_lose() {
   is_lost = true;
 }
-void fake_cuda_capture(CUstream s, int is_on) {
-  s->is_capturing = is_on != 0;
+void fake_cuda_devices(int count) {
+  device_count = count;
+}
+void fake_cuda_unload() {
+  is_unloaded = true;
 }
 
 CUresult cuInit(unsigned) {
@@ -190,7 +246,9 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorName(CUresult code, const char** name) {
-  *name = code == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+  *name = code == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                             : "CUDA_ERROR";
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorString(CUresult, const char** text) {
@@ -202,8 +260,8 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int* count) {
-  *count = 1;
-  return CUDA_SUCCESS;
+  *count = device_count;
+  return status();
 }
 CUresult cuDeviceGetName(char* name, int length, CUdevice) {
   std::strncpy(name, "an imitated device", static_cast<std::size_t>(length));
@@ -221,8 +279,8 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
   *can = 0;
   return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  *context = the_context;
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = context_of(device);
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice) {
@@ -245,25 +303,32 @@ CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamCreateWithPriority(CUstream* made, unsigned, int) {
-  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (is_lost) return status();
-  *made = new CUstream_st;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (status() != CUDA_SUCCESS) return status();
+  *made = new CUstream_st(current);
   return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream s) {
+  if (is_unloaded) return status();
   delete s;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
-  *context = the_context;
+CUresult cuStreamGetCtx(CUstream s, CUcontext* context) {
+  *context = s->context;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* found) {
-  *found = s->is_capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  s = stream_of(s);
+  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::scoped_lock lock(capturing);
+  *found = s->captured != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
+  s = stream_of(s);
+  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   {
     const std::scoped_lock lock(capturing);
     if (e->captured != nullptr) {
@@ -330,6 +395,9 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream s) {
+  if (is_unloaded) return status();
+  s = stream_of(s);
+  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   {
     const std::scoped_lock lock(capturing);
     if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -340,17 +408,20 @@ CUresult cuStreamSynchronize(CUstream s) {
   return status();
 }
 CUresult cuEventCreate(CUevent* made, unsigned) {
-  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (is_lost) return status();
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (status() != CUDA_SUCCESS) return status();
   *made = new CUevent_st;
   return CUDA_SUCCESS;
 }
 CUresult cuEventDestroy(CUevent e) {
+  if (is_unloaded) return status();
   delete e;
   return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent e, CUstream s) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
+  s = stream_of(s);
+  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   {
     const std::scoped_lock lock(capturing);
     e->captured = s->captured;
@@ -363,7 +434,7 @@ CUresult cuEventRecord(CUevent e, CUstream s) {
   return CUDA_SUCCESS;
 }
 CUresult cuEventQuery(CUevent e) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
   {
     const std::scoped_lock lock(capturing);
     if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
@@ -372,6 +443,7 @@ CUresult cuEventQuery(CUevent e) {
   return e->core->done >= e->core->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent e) {
+  if (is_unloaded) return status();
   std::uint64_t which = 0;
   {
     const std::scoped_lock lock(e->core->mutex);
@@ -388,7 +460,9 @@ CUresult cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc(CUdeviceptr* made, std::size_t bytes) {
-  if (current != the_context) return CUDA_ERROR_INVALID_CONTEXT;
+  *made = 0;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (status() != CUDA_SUCCESS) return status();
   void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
   *made = reinterpret_cast<CUdeviceptr>(data);
   return data != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -405,10 +479,16 @@ CUresult cuMemFreeAsync(CUdeviceptr data, CUstream s) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemHostAlloc(void** made, std::size_t bytes, unsigned) {
-  *made = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
-  return *made != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  *made = nullptr;
+  if (status() != CUDA_SUCCESS) return status();
+  const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+  *made = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, whole);
+  if (*made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  pinned.add(*made, whole);
+  return CUDA_SUCCESS;
 }
 CUresult cuMemFreeHost(void* data) {
+  pinned.remove(data);
   std::free(data);
   return CUDA_SUCCESS;
 }
@@ -436,8 +516,11 @@ CUresult cuMemsetD2D32Async(CUdeviceptr to, std::size_t pitch, unsigned value, s
                             std::size_t height, CUstream s) {
   return set_later(s, to, pitch, value, width, height);
 }
-CUresult cuPointerGetAttributes(unsigned, CUpointer_attribute*, void**, CUdeviceptr) {
-  return CUDA_SUCCESS;  // and nothing set, as for memory that the driver does not know
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr p) {
+  // As for memory that the driver does not know, nothing is set for any but pinned memory.
+  if (count == 1 && attributes[0] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE && pinned.has(p))
+    *static_cast<unsigned*>(data[0]) = CU_MEMORYTYPE_HOST;
+  return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   thread_local CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -446,7 +529,9 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 /// As a kernel would be.
 CUresult fake_cuda_launch(CUstream s, const std::function<void()>& work) {
-  if (is_lost) return status();
+  if (status() != CUDA_SUCCESS) return status();
+  s = stream_of(s);
+  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   s->add(work);
   return CUDA_SUCCESS;
 }

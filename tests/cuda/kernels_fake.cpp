@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "backends/drivers.hpp"
@@ -65,10 +66,14 @@ void synchronize(stream on) {
   if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "cuStreamSynchronize");
 }
 void* make_pinned(std::size_t bytes) {
-  return ::operator new(bytes);
+  void* made = nullptr;
+  if (library().function<CUresult(void**, std::size_t, unsigned)>("cuMemHostAlloc")(&made, bytes, 0) !=
+      CUDA_SUCCESS)
+    throw std::bad_alloc();
+  return made;
 }
 void free_pinned(void* data) {
-  ::operator delete(data);
+  (void)library().function<CUresult(void*)>("cuMemFreeHost")(data);
 }
 void fault(stream on) {
   launch(on, [] { library().function<void()>("fake_cuda_lose")(); });

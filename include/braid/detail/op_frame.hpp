@@ -71,6 +71,10 @@ struct held_token {
   }
 };
 
+/// A body of braid's own that only moves bytes, which is possible between any two devices.
+template <class Body>
+constexpr bool is_moving = requires { std::decay_t<Body>::is_moving; };
+
 /// A native stream that makes the arguments of a body itself, from spans: native.call(body, spans...).
 template <class Native>
 concept translating = requires(const Native& n, void (*body)(Native)) { n.call(body); };

@@ -54,7 +54,8 @@ struct failure {
   std::string label;
   std::string text;
   std::exception_ptr cause;
-  std::uint64_t order = 0;  // of the submission
+  bool is_of_device = false;  // the cause: no op can run any more
+  std::uint64_t order = 0;    // of the submission
   std::shared_ptr<logger> log;
   mutable std::atomic<bool> is_known{false};     // somebody was told
   mutable std::atomic<std::uint32_t> places{0};  // pieces of data that carry it
@@ -64,6 +65,7 @@ struct failure {
 
   [[noreturn]] void raise() const {
     is_known.store(true, std::memory_order_relaxed);
+    if (is_of_device) std::rethrow_exception(cause);
     throw op_error(label, text, cause);
   }
 };
@@ -124,6 +126,8 @@ class runtime_base {
   virtual void release(buffer_core& dead) noexcept = 0;
   /// Whether an op that was submitted may not have begun.
   [[nodiscard]] virtual bool may_cancel() const noexcept = 0;
+  /// Why no op can run on the device any more; null while it works. A body threw `thrown`, which may tell.
+  [[nodiscard]] virtual std::exception_ptr device_failure(const std::exception_ptr& thrown) = 0;
   /// The same for runtimes of one type.
   [[nodiscard]] virtual const void* kind() const noexcept = 0;
 

@@ -366,12 +366,19 @@ class basic_runtime final : private detail::runtime_base {
   /// wait on. The event is the caller's; what the caller then does with the buffer, note() tells.
   template <element T>
   typename B::event last_write(const buffer<T>& of) {
-    return last_write_of(detail::as_bytes(braid::read(of)));
+    return event_after("last_write()", detail::as_bytes(braid::read(of)));
+  }
+  /// Likewise behind all reads as well: for one that is to write there. Later accesses of braid's come after
+  /// it, and after what note() tells.
+  template <element T>
+  typename B::event last_access(const buffer<T>& of) {
+    return event_after("last_access()", detail::as_bytes(braid::read_write(of)));
   }
   /// Later ops of the stream come after `event`.
   void wait_for(stream_id stream, const typename B::event& event);
-  /// The stream of this id is one that the program made. Before its first use. Ops go there only where they
-  /// name it.
+  /// The stream of this id is one that the program made, and keeps until this runtime is gone. Before its
+  /// first use. Of ops that name no stream the placement `automatic` gives it none, as long as there are
+  /// others.
   void adopt(stream_id stream, typename B::stream native);
 
   // ---- Waiting. A thread that waits runs ready ops meanwhile where the backend runs on this machine's
@@ -418,6 +425,7 @@ class basic_runtime final : private detail::runtime_base {
   void wait_while(const std::atomic<std::uint32_t>& word, std::uint32_t old) override;
   void notify(std::atomic<std::uint32_t>& word) noexcept override;
   void post(detail::retired object) override;
+  std::exception_ptr device_failure(const std::exception_ptr& thrown) override;
   void release(detail::buffer_core& dead) noexcept override;
   const void* kind() const noexcept override {
     static constexpr char here = 0;  // its address tells runtimes with one backend from others
@@ -431,6 +439,8 @@ class basic_runtime final : private detail::runtime_base {
                                    std::shared_ptr<void> owner);
   [[gnu::always_inline]] inline void expect_ours(const detail::buffer_core* core) const;
   void wait_for_buffer(detail::buffer_core* core);
+  /// Throws if no op can run on the device any more.
+  void expect_device() const;
   void release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept;
   [[nodiscard]] detail::pool_options pool_options_of(const runtime_options& options);
 
@@ -637,19 +647,14 @@ class basic_runtime final : private detail::runtime_base {
                                                             const detail::scratch_argument<T>& a);
   detail::held_token hold_recorded(detail::lane_id, const binding& b) { return {share_of(b), b}; }
   template <class T, access Kind>
-  static void add_core(std::vector<detail::buffer_core*>& to, const detail::buffer_argument<T, Kind>& a) {
-    to.push_back(a.core);
-  }
-  template <class A>
-  static void add_core(std::vector<detail::buffer_core*>&, const A&) noexcept {}
-  template <class T, access Kind>
   static void note_recorded(const detail::buffer_argument<T, Kind>& a, detail::recorded_place at) {
     detail::inside_record::session->note(*a.core, a.range(), Kind, at);
   }
   template <class A>
   static void note_recorded(const A&, detail::recorded_place) noexcept {}
   // Placement.
-  [[nodiscard]] stream_id place(std::span<const detail::op_point> before);
+  [[nodiscard]] stream_id place(std::span<const detail::op_point> before,
+                                std::span<detail::buffer_core* const> used);
   template <class T, access Kind>
   static void add_points(const detail::buffer_argument<T, Kind>& a, detail::op_point*& out) noexcept {
     add_points_of(*a.core, Kind, out);
@@ -658,7 +663,26 @@ class basic_runtime final : private detail::runtime_base {
   static void add_points(const detail::scratch_argument<T>&, detail::op_point*&) noexcept {}
   static void add_points(const binding&, detail::op_point*&) noexcept {}
   static void add_points_of(detail::buffer_core& core, access kind, detail::op_point*& out) noexcept;
-  [[nodiscard]] bool may_place(stream_id id);
+  static constexpr std::size_t any_device = ~std::size_t{0};
+  [[nodiscard]] bool may_place(stream_id id, std::size_t device = any_device);
+  // Devices are numbered as the pools are.
+  [[nodiscard]] std::size_t device_of(const detail::block& memory) const noexcept;
+  [[nodiscard]] std::size_t device_of_memory(const void* data) const noexcept;
+  /// That has most of these; any, if there is one device, or none of these has memory yet.
+  [[nodiscard]] std::size_t device_near(std::span<detail::buffer_core* const> used) const;
+  /// One of these that bodies on the stream cannot use, or null.
+  [[nodiscard]] const detail::buffer_core* find_unreachable(
+      detail::lane_id lane, std::span<detail::buffer_core* const> used) const noexcept;
+  void expect_reachable(std::string_view label, stream_id id, detail::lane_id lane,
+                        std::span<detail::buffer_core* const> used) const;
+  template <class T, access Kind>
+  static detail::buffer_core* core_of(const detail::buffer_argument<T, Kind>& a) noexcept {
+    return a.core;
+  }
+  template <class A>
+  static detail::buffer_core* core_of(const A&) noexcept {
+    return nullptr;
+  }
   [[nodiscard]] bool is_adopted(detail::lane_id lane);
   /// About how many ops the stream has still to run.
   [[nodiscard]] std::uint64_t length_of(stream_id id) noexcept;
@@ -679,7 +703,8 @@ class basic_runtime final : private detail::runtime_base {
   submission copy_bytes(bytes_written to, bytes_read from);
   void note_bytes(detail::buffer_core* core, byte_range range, access kind, std::uint32_t tag,
                   typename B::event event);
-  typename B::event last_write_of(bytes_read a);
+  template <class Accessed>
+  typename B::event event_after(const char* what, Accessed a);
 
   /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
   /// lives.

@@ -40,13 +40,21 @@ struct host_mover {
 
 /// A body that is given a mover and the views, as the backend calls bodies.
 template <class B, class F>
+struct moving_body {
+  static constexpr bool is_moving = true;
+  F f;
+
+  template <class... Views>
+  void operator()(typename B::native_stream stream, Views... views) const {
+    f(typename B::mover(stream), views...);
+  }
+};
+template <class B, class F>
 auto moving(F f) {
   if constexpr (enqueueing_backend<B>) {
-    return [f = std::move(f)](typename B::native_stream stream, auto... views) mutable {
-      f(typename B::mover(stream), views...);
-    };
+    return moving_body<B, F>{std::move(f)};
   } else {
-    return [f = std::move(f)](auto... views) mutable { f(host_mover{}, views...); };
+    return [f = std::move(f)](auto... views) { f(host_mover{}, views...); };
   }
 }
 
@@ -67,6 +75,20 @@ struct stage_body {
   void operator()(typename B::native_stream stream, std::span<const std::byte> from,
                   std::span<std::byte> stage) {
     typename B::mover(stream).copy(stage.data(), from.data(), from.size_bytes());
+  }
+  void finish(const failure_ptr& why) noexcept {
+    if (why) state->set_failure(why);
+  }
+};
+
+/// Brings what is read to where it was asked for, which the device can reach.
+template <class B>
+struct fetch_body {
+  static constexpr bool is_moving = true;
+  std::shared_ptr<future_state_base> state;
+  void* to;
+  void operator()(typename B::native_stream stream, std::span<const std::byte> from) {
+    typename B::mover(stream).copy(to, from.data(), from.size());
   }
   void finish(const failure_ptr& why) noexcept {
     if (why) state->set_failure(why);
@@ -125,7 +147,7 @@ auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_
   detail::op_point before[2];
   detail::op_point* end = before;
   add_points(a, end);
-  const stream_id id = place({before, end});
+  const stream_id id = place({before, end}, {&a.core, 1});
   const detail::lane_id lane = engine_->lane_of(id);
   // The op uses the stage, so that the stage keeps the op in its history and nobody uses it before.
   detail::stage_handle stage(take_stage(lane, a.count));
@@ -157,18 +179,25 @@ void basic_runtime<B>::read_bytes(bytes_read from, detail::read_result into) {
     detail::future_state_base& state = *into.state;
     state.come_from(submit("read", from, detail::read_body{std::move(into)}).op());
   } else {
-    auto [op, stage] = give_staged<access::write>(
-        "read", from, [](const std::byte*) {}, detail::stage_body<B>{into.state});
     const std::shared_ptr<detail::future_state_base> state = into.state;
+    detail::op_point op;
+    std::shared_ptr<detail::block> stage;
+    if (into.to != nullptr && engine_->backend().is_reachable(into.to)) {
+      op = submit("read", from, detail::fetch_body<B>{state, into.to}).op();
+    } else {
+      auto made = give_staged<access::write>(
+          "read", from, [](const std::byte*) {}, detail::stage_body<B>{state});
+      op = made.op;
+      stage = std::move(made.stage);
+    }
     state->come_from(op);
     if (state->is_ready()) return;  // refused
-    std::shared_ptr<detail::block> held = std::move(stage);
     // Not the state itself, which would own itself.
-    state->finish_with([this, held = std::move(held), take = into.take_into, to = into.to, into = state.get(),
-                        bytes = from.count] {
+    state->finish_with([this, held = std::move(stage), take = into.take_into, to = into.to,
+                        into = state.get(), bytes = from.count] {
       if (const std::exception_ptr lost = engine_->backend().failure()) return into->set_error(lost);
       try {
-        take(*into, to, {held->data, bytes});
+        if (held) take(*into, to, {held->data, bytes});
         into->set_ready();
       } catch (...) {
         into->set_error(std::current_exception());  // no memory for the result
@@ -257,8 +286,10 @@ void basic_runtime<B>::note_bytes(detail::buffer_core* core, byte_range range, a
 }
 
 template <runtime_backend B>
-auto basic_runtime<B>::last_write_of(bytes_read a) -> typename B::event {
-  expect_outside_body("last_write()");
+template <class Accessed>
+auto basic_runtime<B>::event_after(const char* what, Accessed a) -> typename B::event {
+  expect_outside_body(what);
+  expect_device();
   check(a);
   const stream_id aside = stream_id::special(0);
   scratch_blocks<0> none{*this};
@@ -284,7 +315,7 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written ta
   detail::op_point before[2];
   detail::op_point* end = before;
   add_points(target, end);
-  const stream_id id = place({before, end});
+  const stream_id id = place({before, end}, {&target.core, 1});
   const detail::lane_id lane = engine_->lane_of(id);
   look_at_order(source, detail::last_order);
   look_at_order(target, detail::last_order);

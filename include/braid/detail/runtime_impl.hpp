@@ -140,6 +140,9 @@ void basic_runtime<B>::retire_after(detail::retired object, stream_id after) {
 template <runtime_backend B>
 void basic_runtime<B>::wait_for(stream_id stream, const typename B::event& event) {
   expect_outside_body("wait_for()");
+  if constexpr (requires { engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream))); }) {
+    engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream)));
+  }
   engine_->wait_for(stream, event);
 }
 
@@ -284,6 +287,8 @@ template <runtime_backend B>
     *data++ = memory->data + b.range.offset;
     look_at_order_of(*core, order);
   }
+  if (pools_.size() > 1 && find_unreachable(on->lane, {args.cores, args.count}) != nullptr) [[unlikely]]
+    return false;
   op_label* const label = detail::label_ref::lasting_of(text);
   if (label == nullptr) [[unlikely]]
     return false;
@@ -335,7 +340,7 @@ template <runtime_backend B>
 }
 
 template <runtime_backend B>
-bool basic_runtime<B>::place_plain(const detail::plain_arguments& args, stream_id& id) {
+[[gnu::noinline]] bool basic_runtime<B>::place_plain(const detail::plain_arguments& args, stream_id& id) {
   constexpr std::uint32_t few = 16;
   if (args.count > few) return false;
   detail::op_point before[2 * few];
@@ -347,7 +352,7 @@ bool basic_runtime<B>::place_plain(const detail::plain_arguments& args, stream_i
       return false;
     add_points_of(*args.cores[i], args.bound[i].kind, end);
   }
-  id = place({before, end});
+  id = place({before, end}, {args.cores, args.count});
   return true;
 }
 
@@ -407,6 +412,23 @@ void basic_runtime<B>::end_now(const given_now& op) noexcept
 template <runtime_backend B>
 bool basic_runtime<B>::is_over(detail::op_point op) {
   return engine_->is_over(op.lane(), op.cursor());
+}
+
+template <runtime_backend B>
+std::exception_ptr basic_runtime<B>::device_failure([[maybe_unused]] const std::exception_ptr& thrown) {
+  if constexpr (requires { engine_->backend().note_thrown(thrown); }) engine_->backend().note_thrown(thrown);
+  if constexpr (requires { engine_->backend().failure(); }) {
+    return engine_->backend().failure();
+  } else {
+    return nullptr;
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::expect_device() const {
+  if constexpr (requires { engine_->backend().failure(); }) {
+    if (const std::exception_ptr lost = engine_->backend().failure()) std::rethrow_exception(lost);
+  }
 }
 
 template <runtime_backend B>
@@ -478,7 +500,7 @@ detail::buffer_handle basic_runtime<B>::make_core(std::uint64_t bytes, std::stri
 template <runtime_backend B>
 detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t bytes, std::string_view name,
                                                    std::shared_ptr<void> owner) {
-  if (data == nullptr) detail::throw_null_buffer();
+  if (data == nullptr) detail::throw_null_memory(name);
   const auto* begin = static_cast<const std::byte*>(data);
   detail::buffer_handle made = make_core(bytes, name);
   {
@@ -491,7 +513,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
       owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
           engine_->backend().reach(data, bytes), std::move(owner));
     }
-    detail::block* memory = pools_.front()->adopt(data, bytes);
+    detail::block* memory = pools_[device_of_memory(data)]->adopt(data, bytes);
     memory->name = name;
     memory->is_owned.store(true, std::memory_order_relaxed);
     made->owner = std::move(owner);
@@ -541,6 +563,14 @@ detail::held_list basic_runtime<B>::hold_list(detail::lane_id lane, const bindin
 // ---- Memory.
 
 template <runtime_backend B>
+std::size_t basic_runtime<B>::device_of_memory([[maybe_unused]] const void* data) const noexcept {
+  if constexpr (requires { engine_->backend().device_of_memory(data); }) {
+    if (pools_.size() > 1) return engine_->backend().device_of_memory(data);
+  }
+  return 0;
+}
+
+template <runtime_backend B>
 detail::pool& basic_runtime<B>::pool_of(detail::lane_id lane) noexcept {
   if constexpr (requires { engine_->backend().device_of(engine_->stream_of(lane)); }) {
     if (pools_.size() > 1) return *pools_[engine_->backend().device_of(engine_->stream_of(lane))];
@@ -579,6 +609,7 @@ detail::block* basic_runtime<B>::take_block(detail::lane_id lane, std::uint64_t 
   try {
     return from.take(lane, bytes, is_ordered);
   } catch (const out_of_memory&) {
+    expect_device();  // that may be why
     // What is still in use cannot be merged: wait for it, and try once more.
     engine_->wait_all();
     (void)from.trim(std::numeric_limits<std::uint64_t>::max());
@@ -606,6 +637,7 @@ detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t 
     taken = staging_->take_idle(lane, bytes, is_complete);
   }
   if (taken == nullptr) {
+    expect_device();
     throw out_of_memory(bytes, "staging", staging_->usage(), staging_->last_error());
   }
   taken->name = "staging";
@@ -624,81 +656,6 @@ std::uint64_t basic_runtime<B>::trim(std::uint64_t keep) {
   std::uint64_t went = staging_->trim(0);
   for (const auto& each : pools_) went += each->trim(keep / pools_.size());
   return went;
-}
-
-// ---- Placement.
-
-template <runtime_backend B>
-bool basic_runtime<B>::may_place(stream_id id) {
-  return !has_adopted_lanes_.load(std::memory_order_acquire) || !is_adopted(engine_->lane_of(id));
-}
-
-template <runtime_backend B>
-bool basic_runtime<B>::is_adopted(detail::lane_id lane) {
-  const std::scoped_lock lock(adopted_mutex_);
-  for (const detail::lane_id adopted : adopted_lanes_)
-    if (adopted == lane) return true;
-  return false;
-}
-
-template <runtime_backend B>
-void basic_runtime<B>::add_points_of(detail::buffer_core& core, access kind,
-                                     detail::op_point*& out) noexcept {
-  // relaxed: hints
-  detail::op_point last;
-  last.bits = core.last_write.load(std::memory_order_relaxed);
-  if (last.bits != 0) *out++ = last;
-  if (kind == access::read) return;
-  last.bits = core.last_read.load(std::memory_order_relaxed);
-  if (last.bits != 0) *out++ = last;
-}
-
-template <runtime_backend B>
-std::uint64_t basic_runtime<B>::length_of(stream_id id) noexcept {
-  const std::uint64_t cursor = engine_->cursor(id);
-  if (cursor == 0) return 0;
-  const detail::lane_id lane = engine_->lane_of(id);
-  if constexpr (requires { engine_->backend().length_of(engine_->stream_of(lane)); }) {
-    return engine_->backend().length_of(engine_->stream_of(lane));
-  } else {
-    return cursor - engine_->known_over(lane);
-  }
-}
-
-// Where ops are shorter than a wait, behind the last writer of the first thing that the op uses: whatever is
-// queued there takes less time than a wait. Else behind an op that this one conflicts with, if nothing was
-// queued there since: it has to come after that op anyway, so that costs no parallelism and saves a wait.
-// Else the stream with the least to do, of a few: the submitter runs ahead of the work, so that to stay
-// behind the producer would mean to wait for all that is queued there.
-template <runtime_backend B>
-stream_id basic_runtime<B>::place(std::span<const detail::op_point> before) {
-  if (placement_ == placement::single) return stream_id{0};
-  if (placement_ == placement::per_thread) return stream_id::current();
-  bool is_fine_grained = false;
-  if constexpr (requires { engine_->backend().is_fine_grained(); }) {
-    is_fine_grained = !deterministic_ && engine_->backend().is_fine_grained();
-  }
-  if (is_fine_grained && !before.empty()) return engine_->id_of(before.front().lane());
-  for (const detail::op_point p : before) {
-    if (engine_->cursor_of(p.lane()) != p.cursor()) continue;
-    if (const stream_id behind = engine_->id_of(p.lane()); may_place(behind)) return behind;
-  }
-  // relaxed: a hint, and a lost update does no harm
-  const std::uint32_t next = rotation_.load(std::memory_order_relaxed) % width_;
-  std::uint32_t chosen = next;
-  const bool looks = !deterministic_ && !is_fine_grained;
-  std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
-  for (std::uint32_t i = 0; i < width_ && !may_place(stream_id{chosen}); ++i) chosen = (chosen + 1) % width_;
-  for (std::uint32_t i = 0; looks && i < std::min(width_, 4U) && shortest != 0; ++i) {
-    const std::uint32_t candidate = (next + i) % width_;
-    if (!may_place(stream_id{candidate})) continue;
-    const std::uint64_t length = length_of(stream_id{candidate});
-    if (length >= shortest) continue;
-    shortest = length;
-    chosen = candidate;
-  }
-  rotation_.store((chosen + 1) % width_, std::memory_order_relaxed);
-  return stream_id{chosen};
 }
 
 }  // namespace braid

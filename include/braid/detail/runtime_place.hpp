@@ -17,8 +17,8 @@ std::size_t basic_runtime<B>::device_of(const detail::block& memory) const noexc
 }
 
 template <runtime_backend B>
-std::size_t basic_runtime<B>::device_near(std::span<detail::buffer_core* const> used) const {
-  if (pools_.size() == 1) return any_device;
+[[gnu::noinline]] std::size_t basic_runtime<B>::device_near(
+    std::span<detail::buffer_core* const> used) const {
   std::vector<std::uint64_t> bytes(pools_.size());
   for (const detail::buffer_core* core : used) {
     const detail::block* memory =
@@ -106,7 +106,7 @@ stream_id basic_runtime<B>::place(std::span<const detail::op_point> before,
     is_fine_grained = !deterministic_ && engine_->backend().is_fine_grained();
   }
   if (is_fine_grained && !before.empty()) return engine_->id_of(before.front().lane());
-  const std::size_t device = device_near(used);
+  const std::size_t device = pools_.size() == 1 ? any_device : device_near(used);
   for (const detail::op_point p : before) {
     if (engine_->cursor_of(p.lane()) != p.cursor()) continue;
     if (const stream_id behind = engine_->id_of(p.lane()); may_place(behind, device)) return behind;

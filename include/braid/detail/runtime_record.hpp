@@ -44,18 +44,14 @@ template <class Body, class... Args>
 submission basic_runtime<B>::record_op(const stream_id* where, std::string_view text, Body&& body,
                                        const Args&... args) {
   (check_recorded(args), ...);
-  stream_id id;
-  if (where != nullptr) {
-    id = *where;
-  } else {
-    std::vector<detail::buffer_core*> used;
-    (add_core(used, args), ...);
-    id = place_recorded(used);
-  }
+  std::vector<detail::buffer_core*> used{core_of(args)...};
+  std::erase(used, nullptr);
+  const stream_id id = where != nullptr ? *where : place_recorded(used);
   const detail::lane_id lane = lane_of(id);
   detail::held_pack<decltype(hold_recorded(lane, args))...> held{{{hold_recorded(lane, args)}...}};
   const auto bound = held.each.apply(
       [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; });
+  if constexpr (!detail::is_moving<Body>) expect_reachable(text, id, lane, used);
   [[maybe_unused]] const detail::recorded_place at =
       record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   (note_recorded(args, at), ...);
@@ -76,6 +72,7 @@ submission basic_runtime<B>::record_list(const stream_id* where, std::string_vie
   const detail::lane_id lane = lane_of(id);
   std::vector<binding> bound;
   detail::held_list held = hold_list(lane, list, bound);
+  expect_reachable(text, id, lane, used);
   const detail::recorded_place at =
       record_frame(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   for (const auto& item : list.items_)

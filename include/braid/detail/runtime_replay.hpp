@@ -102,10 +102,12 @@ stream_id basic_runtime<B>::place_recorded(std::span<detail::buffer_core* const>
   if (placement_ == placement::single) return stream_id{0};
   if (placement_ == placement::per_thread) return stream_id::current();
   detail::recording_session& on = *detail::inside_record::session;
-  if (const auto behind = on.behind(used)) return *behind;
+  const std::size_t device = pools_.size() == 1 ? any_device : device_near(used);
+  if (const auto behind = on.behind(used); behind && (device == any_device || may_place(*behind, device)))
+    return *behind;
   for (std::uint32_t tried = 0; tried < width_; ++tried) {
     const stream_id next{on.next() % width_};
-    if (may_place(next)) return next;
+    if (may_place(next, device)) return next;
   }
   return stream_id{0};
 }

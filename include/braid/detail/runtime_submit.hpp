@@ -103,7 +103,8 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     detail::op_point before[2 * sizeof...(Args) + 1];
     detail::op_point* end = before;
     (add_points(args, end), ...);
-    id = place({before, end});
+    detail::buffer_core* const used[] = {core_of(args)..., nullptr};
+    id = place({before, end}, used);
   }
   const detail::lane_id lane = lane_of(id);
   std::uint64_t newest = detail::last_order;
@@ -113,6 +114,10 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
   detail::held_pack<decltype(hold(blocks, lane, args))...> held{{{hold(blocks, lane, args)}...}};
   const auto bound = held.each.apply(
       [&](const auto&... each) { return std::array<binding, sizeof...(Args)>{bind(args, each)...}; });
+  if constexpr (!detail::is_moving<Body>) {
+    detail::buffer_core* const used[] = {core_of(args)..., nullptr};
+    expect_reachable(text, id, lane, used);
+  }
   const detail::op_point op =
       launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   (note_use(args, op), ...);
@@ -176,13 +181,18 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
   }
   for (const auto& item : list.items_) check_range(item.handle.get(), item.range, item.kind);
   std::vector<detail::op_point> before(2 * list.size() + 1);
+  std::vector<detail::buffer_core*> used;
   detail::op_point* end = before.data();
-  for (const auto& item : list.items_) add_points_of(*item.handle.get(), item.kind, end);
-  const stream_id id = where != nullptr ? *where : place({before.data(), end});
+  for (const auto& item : list.items_) {
+    add_points_of(*item.handle.get(), item.kind, end);
+    used.push_back(item.handle.get());
+  }
+  const stream_id id = where != nullptr ? *where : place({before.data(), end}, used);
   const detail::lane_id lane = lane_of(id);
   for (const auto& item : list.items_) look_at_order_of(*item.handle.get(), detail::last_order);
   std::vector<binding> bound;
   detail::held_list held = hold_list(lane, list, bound);
+  expect_reachable(text, id, lane, used);
   const detail::op_point op =
       launch(id, lane, text, std::forward<Body>(body), std::move(held), bound, where != nullptr);
   for (const auto& item : list.items_) note_access(*item.handle.get(), item.range, item.kind, op);

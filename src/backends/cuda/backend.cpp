@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <system_error>
 
 #include "braid/settings.hpp"
 #include "nvtx.hpp"
@@ -26,7 +27,8 @@ std::vector<int> devices_of(const runtime_options& with) {
   if (!with.devices.empty()) return with.devices;
   int number = 0;
   const char* const end = with.device.data() + with.device.size();
-  if (!with.device.empty() && std::from_chars(with.device.data(), end, number).ptr != end) {
+  const auto [last, error] = std::from_chars(with.device.data(), end, number);
+  if (!with.device.empty() && (last != end || error != std::errc{})) {
     throw usage_error(misuse::no_device,
                       "there is no CUDA device '" + with.device + "': they are numbered from 0");
   }
@@ -48,9 +50,20 @@ stream backend::create_stream(stream_id id) {
 }
 
 stream backend::adopt(native_stream native) {
-  CUcontext context = nullptr;
-  state_->expect("cuStreamGetCtx", state_->cu().cuStreamGetCtx(native, &context));
+  if (native == CU_STREAM_PER_THREAD) {
+    throw usage_error(misuse::null_resource,
+                      "cudaStreamPerThread is another stream for each thread, and cannot be adopted: adopt "
+                      "one made by cudaStreamCreateWithFlags");
+  }
+  if (native == nullptr) native = CU_STREAM_LEGACY;
   const auto& devices = state_->devices();
+  CUcontext context = nullptr;
+  if (native == CU_STREAM_LEGACY) {
+    (void)state_->cu().cuCtxGetCurrent(&context);
+    if (context == nullptr) context = devices.front().context;
+  } else {
+    state_->expect("cuStreamGetCtx", state_->cu().cuStreamGetCtx(native, &context));
+  }
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&](const detail::device& d) { return d.context == context; });
   if (found == devices.end()) {
@@ -60,6 +73,11 @@ stream backend::adopt(native_stream native) {
   }
   const auto index = static_cast<std::size_t>(found - devices.begin());
   return stream(&state_->add(std::make_unique<detail::stream_state>(*state_, index, native, true)));
+}
+
+event backend::adopt(native_event native) {
+  if (native != nullptr) return {nullptr, native, 0};
+  throw usage_error(misuse::null_resource, "a null CUDA event was adopted: record one with cudaEventRecord");
 }
 
 bool backend::wants_graphs() const {
@@ -81,6 +99,7 @@ event backend::flush(stream& s) {
 
 void backend::flush_watched(stream& s, event& e) {
   e.covers_ = s.hot_->ops.handed();  // before it is recorded
+  const detail::current_context current(s.state_->native_context());
   if (!state_->is_lost()) expect_or_lost("cuEventRecord", s.hot_->record_event(e.native_, s.hot_->native));
 }
 
@@ -91,6 +110,7 @@ event backend::record(stream& s) {
 }
 
 void backend::wait_watched(stream& s, const event& e) {
+  const detail::current_context current(s.state_->native_context());
   if (!state_->is_lost())
     expect_or_lost("cuStreamWaitEvent", s.hot_->wait_event(s.hot_->native, e.native_, 0));
 }
@@ -101,7 +121,6 @@ void backend::expect_or_lost(const char* call, int code) {
 
 void backend::wait_event_sync(const event& e) {
   if (const auto why = state_->failure()) std::rethrow_exception(why);
-  if (state_->is_orphaned()) return;
   const detail::relaxed_capture relaxed;
   const CUresult code = state_->cu().cuEventSynchronize(e.native_);
   if (code == CUDA_ERROR_DEINITIALIZED) return;  // the process ends, the driver has gone before us
@@ -111,7 +130,6 @@ void backend::wait_event_sync(const event& e) {
 
 bool backend::is_complete(const event& e) {
   if (const auto why = state_->failure()) std::rethrow_exception(why);
-  if (state_->is_orphaned()) return true;
   const detail::relaxed_capture relaxed;
   const CUresult code = state_->cu().cuEventQuery(e.native_);
   if (code == CUDA_ERROR_NOT_READY) return false;
@@ -126,11 +144,14 @@ bool backend::is_complete(const event& e) {
 // ---- What a runtime needs.
 
 void backend::admit_slowly(const stream& s) const {
-  if (state_->is_orphaned()) state_->expect("submit", CUDA_ERROR_NOT_INITIALIZED);
+  if (state_->is_orphaned()) std::rethrow_exception(state_->failure());
   if (!s.hot_->is_adopted) return;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (state_->cu().cuStreamIsCapturing(s.hot_->native, &status) != CUDA_SUCCESS ||
-      status == CU_STREAM_CAPTURE_STATUS_NONE) {
+  const detail::current_context current(s.state_->native_context());
+  const CUresult code = state_->cu().cuStreamIsCapturing(s.hot_->native, &status);
+  // The default stream cannot be captured, but what it is given would end captures elsewhere.
+  if (code != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+      (code != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)) {
     return;
   }
   throw usage_error(misuse::capturing,
@@ -152,7 +173,7 @@ backend::inside::inside(detail::stream_state& s, const op_label* label, std::uin
   if ((watch & detail::shared_state::traced) != 0 && !failure) {
     traced = std::make_unique<detail::traced_scope>(s, detail::traced_op{of_runtime, lane, cursor});
   }
-  if ((watch & detail::shared_state::ranges) != 0) {
+  if ((watch & (detail::shared_state::ranges | detail::shared_state::traced)) != 0) {
     has_range = true;
     detail::push_range(label != nullptr ? label->name().c_str() : "op");
   }
@@ -168,6 +189,23 @@ std::size_t backend::device_of(const stream& s) const noexcept {
   return s.state_->device_index;
 }
 
+std::size_t backend::device_of_memory(const void* p) const noexcept {
+  int ordinal = -1;
+  void* values[] = {&ordinal};
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  if (state_->cu().cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(p)) !=
+      CUDA_SUCCESS)
+    return 0;
+  const auto& devices = state_->devices();
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const detail::device& d) { return d.ordinal == ordinal; });
+  return found != devices.end() ? static_cast<std::size_t>(found - devices.begin()) : 0;
+}
+
+bool backend::can_reach(const stream& s, std::size_t device) const noexcept {
+  return state_->devices()[s.state_->device_index].reaches[device];
+}
+
 bool backend::is_reachable(const void* p) const noexcept {
   // Asked for several attributes the driver does not call it an error if it does not know the memory.
   unsigned type = 0;
@@ -181,6 +219,17 @@ bool backend::is_reachable(const void* p) const noexcept {
 
 std::exception_ptr backend::failure() const noexcept {
   return state_->failure();
+}
+
+// A kernel's fault is told by whichever call comes next: also by one of a body.
+void backend::note_thrown(const std::exception_ptr& what) {
+  try {
+    std::rethrow_exception(what);
+  } catch (const error& e) {
+    state_->note_lost(static_cast<CUresult>(e.code()), e.what());
+  } catch (...) {
+    // of something else
+  }
 }
 
 bool backend::is_orphaned() const noexcept {

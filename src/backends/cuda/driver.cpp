@@ -1,6 +1,10 @@
 #include "driver.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
 
 #include "backends/drivers.hpp"
 #include "braid/cuda.hpp"
@@ -20,6 +24,8 @@ struct opened {
   std::string error;
 };
 
+std::atomic<bool> is_child{false};  // of fork(): the driver was opened before
+
 opened open() {
   opened found;
   const braid::detail::vendor_library library("libcuda.so.1");
@@ -27,22 +33,40 @@ opened open() {
     found.error = "no driver (" + library.error() + ")";
     return found;
   }
+  // Without memory for it a child is not recognised.
+  (void)pthread_atfork(nullptr, nullptr, [] { is_child.store(true, std::memory_order_relaxed); });
+  int version = 0;
+  if (auto* const get = library.function<CUresult(int*)>("cuDriverGetVersion"); get != nullptr)
+    (void)get(&version);
+  const auto note_missing = [&](const char* name) {
+    if (!found.error.empty()) return;
+    found.error = fmt::format("the driver is too old: it is for CUDA {}.{}, and has no {}", version / 1000,
+                              version % 1000 / 10, name);
+  };
 #define BRAID_TEXT_OF(name) #name
 #define BRAID_NAME_OF(name) BRAID_TEXT_OF(name)
 #define X(name)                                                                                     \
   found.functions.name =                                                                            \
       library.function<std::remove_pointer_t<decltype(found.functions.name)>>(BRAID_NAME_OF(name)); \
-  if (found.functions.name == nullptr && found.error.empty())                                       \
-    found.error = "the driver is too old: it has no " BRAID_NAME_OF(name);
+  if (found.functions.name == nullptr) note_missing(BRAID_NAME_OF(name));
   BRAID_CUDA_FUNCTIONS(X)
 #undef X
 #undef BRAID_NAME_OF
 #undef BRAID_TEXT_OF
+  // For traces; before CUDA 12.8 it had another name.
+  for (const char* name : {"cuEventElapsedTime_v2", "cuEventElapsedTime"}) {
+    if (found.functions.cuEventElapsedTime == nullptr)
+      found.functions.cuEventElapsedTime = library.function<CUresult(float*, CUevent, CUevent)>(name);
+  }
+  if (found.functions.cuEventElapsedTime == nullptr) note_missing("cuEventElapsedTime");
   if (!found.error.empty()) return found;
   if (const CUresult code = found.functions.cuInit(0); code != CUDA_SUCCESS) {
     const char* name = nullptr;
     (void)found.functions.cuGetErrorName(code, &name);
     found.error = fmt::format("cuInit says {}", name != nullptr ? name : "nothing");
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
+    if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr)
+      found.error += fmt::format("; CUDA_VISIBLE_DEVICES is '{}'", visible);
   }
   return found;
 }
@@ -56,6 +80,14 @@ const driver_functions& driver() {
   return it.functions;
 }
 
+void expect_same_process() {
+  if (!is_child.load(std::memory_order_relaxed)) return;
+  throw usage_error(
+      misuse::forked,
+      "CUDA was used before fork() in the parent of this process, and cannot be used here any more: "
+      "make the first runtime after fork(), or start the child with exec");
+}
+
 std::string text_of(const char* call, CUresult code) {
   const char* name = nullptr;
   const char* text = nullptr;
@@ -67,6 +99,7 @@ std::string text_of(const char* call, CUresult code) {
 
 bool is_lost(CUresult code) noexcept {
   switch (code) {
+    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_LAUNCH_FAILED:
@@ -86,6 +119,10 @@ bool is_lost(CUresult code) noexcept {
   }
 }
 
+void throw_error(int code) {
+  throw error(code, text_of("a call of the driver", static_cast<CUresult>(code)));
+}
+
 void expect(const char* call, CUresult code) {
   if (code != CUDA_SUCCESS) [[unlikely]]
     throw error(static_cast<int>(code), text_of(call, code));
@@ -97,6 +134,7 @@ namespace braid::cuda {
 
 std::vector<device_info> devices() {
   const auto& cu = detail::driver();
+  detail::expect_same_process();
   int count = 0;
   detail::expect("cuDeviceGetCount", cu.cuDeviceGetCount(&count));
   std::vector<device_info> all;

@@ -15,7 +15,7 @@ namespace braid::cuda::detail {
   X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxEnablePeerAccess) \
   X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamGetCtx) \
   X(cuStreamIsCapturing) X(cuStreamWaitEvent) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) \
-  X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
+  X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemAllocAsync) \
   X(cuMemFreeAsync) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyAsync) X(cuMemsetD8Async) \
   X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
   X(cuMemsetD2D32Async) X(cuPointerGetAttributes) X(cuThreadExchangeStreamCaptureMode) \
@@ -27,11 +27,15 @@ namespace braid::cuda::detail {
 struct driver_functions {
 #define X(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): it is declared
   BRAID_CUDA_FUNCTIONS(X)
+  X(cuEventElapsedTime)
 #undef X
 };
 
 /// Opens and starts the driver at the first call. Throws usage_error(no_device) with the reason.
 const driver_functions& driver();
+
+/// Throws usage_error(forked) in a child of the process that opened it.
+void expect_same_process();
 
 /// "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
 std::string text_of(const char* call, CUresult code);

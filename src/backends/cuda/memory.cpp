@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "state.hpp"
 
 namespace braid::cuda {
@@ -9,58 +11,85 @@ void* pointer_of(CUdeviceptr p) noexcept {
   return reinterpret_cast<void*>(p);  // NOLINT(performance-no-int-to-ptr)
 }
 
-class device_source final : public memory_source {
+/// Remembers why there was no memory, for who asks.
+class source : public memory_source {
  public:
-  device_source(std::shared_ptr<detail::shared_state> of, std::size_t index)
+  source(std::shared_ptr<detail::shared_state> of, std::size_t index)
       : state_(std::move(of)), context_(state_->devices()[index].context) {}
-  [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept override {
+  [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept final {
     const detail::current_context current(context_);
     const detail::relaxed_capture relaxed;
-    CUdeviceptr made = 0;
-    return state_->cu().cuMemAlloc(&made, bytes) == CUDA_SUCCESS ? pointer_of(made) : nullptr;
+    void* made = nullptr;
+    const CUresult code = take(made, bytes);
+    code_.store(code, std::memory_order_relaxed);  // for people
+    if (code == CUDA_SUCCESS) return made;
+    state_->note_lost(call_, code);
+    return nullptr;
   }
-  void free(void* data, std::uint64_t) noexcept override {
+  void free(void* data, std::uint64_t) noexcept final {
     if (state_->is_orphaned()) return;
     const detail::current_context current(context_);
     const detail::relaxed_capture relaxed;
-    (void)state_->cu().cuMemFree(reinterpret_cast<CUdeviceptr>(data));
+    give(data);
+  }
+  [[nodiscard]] std::string last_error() const override {
+    const CUresult code = code_.load(std::memory_order_relaxed);
+    return code == CUDA_SUCCESS ? std::string() : detail::text_of(call_, code);
+  }
+
+ protected:
+  virtual CUresult take(void*& made, std::uint64_t bytes) noexcept = 0;
+  virtual void give(void* data) noexcept = 0;
+
+  std::shared_ptr<detail::shared_state> state_;
+  CUcontext context_;
+  const char* call_ = "";  // that takes memory
+
+ private:
+  std::atomic<CUresult> code_{CUDA_SUCCESS};
+};
+
+class device_source final : public source {
+ public:
+  device_source(std::shared_ptr<detail::shared_state> of, std::size_t index) : source(std::move(of), index) {
+    call_ = "cuMemAlloc";
   }
   [[nodiscard]] const char* name() const noexcept override { return "CUDA device"; }
 
  private:
-  std::shared_ptr<detail::shared_state> state_;
-  CUcontext context_;
+  CUresult take(void*& made, std::uint64_t bytes) noexcept override {
+    CUdeviceptr p = 0;
+    const CUresult code = state_->cu().cuMemAlloc(&p, bytes);
+    made = pointer_of(p);
+    return code;
+  }
+  void give(void* data) noexcept override {
+    (void)state_->cu().cuMemFree(reinterpret_cast<CUdeviceptr>(data));
+  }
 };
 
 /// Memory of the host that every device can reach by itself.
-class pinned_source final : public memory_source {
+class pinned_source final : public source {
  public:
-  explicit pinned_source(std::shared_ptr<detail::shared_state> of) : state_(std::move(of)) {}
-  [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept override {
-    const detail::current_context current(state_->devices().front().context);
-    const detail::relaxed_capture relaxed;
-    void* made = nullptr;
-    return state_->cu().cuMemHostAlloc(&made, bytes, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS ? made
-                                                                                               : nullptr;
-  }
-  void free(void* data, std::uint64_t) noexcept override {
-    if (state_->is_orphaned()) return;
-    const detail::current_context current(state_->devices().front().context);
-    const detail::relaxed_capture relaxed;
-    (void)state_->cu().cuMemFreeHost(data);
+  explicit pinned_source(std::shared_ptr<detail::shared_state> of) : source(std::move(of), 0) {
+    call_ = "cuMemHostAlloc";
   }
   [[nodiscard]] const char* name() const noexcept override { return "pinned host"; }
 
  private:
-  std::shared_ptr<detail::shared_state> state_;
+  CUresult take(void*& made, std::uint64_t bytes) noexcept override {
+    return state_->cu().cuMemHostAlloc(&made, bytes, CU_MEMHOSTALLOC_PORTABLE);
+  }
+  void give(void* data) noexcept override { (void)state_->cu().cuMemFreeHost(data); }
 };
 
-class stream_ordered_source final : public memory_source {
+class stream_ordered_source final : public source {
  public:
   explicit stream_ordered_source(int ordinal)
-      : state_(std::make_shared<detail::shared_state>(std::span<const int>(&ordinal, 1), std::vector<int>{},
-                                                      false)),
-        context_(state_->devices().front().context) {
+      : source(std::make_shared<detail::shared_state>(std::span<const int>(&ordinal, 1), std::vector<int>{},
+                                                      false),
+               0) {
+    call_ = "cuMemAllocAsync";
     const detail::current_context current(context_);
     detail::expect("cuStreamCreateWithPriority",
                    state_->cu().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0));
@@ -68,27 +97,22 @@ class stream_ordered_source final : public memory_source {
   ~stream_ordered_source() override {
     if (!state_->is_orphaned()) (void)state_->cu().cuStreamDestroy(stream_);
   }
-  // Each call ends when the memory is there, or gone, for every stream.
-  [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept override {
-    const detail::current_context current(context_);
-    const detail::relaxed_capture relaxed;
-    CUdeviceptr made = 0;
-    if (state_->cu().cuMemAllocAsync(&made, bytes, stream_) != CUDA_SUCCESS) return nullptr;
-    (void)state_->cu().cuStreamSynchronize(stream_);
-    return pointer_of(made);
-  }
-  void free(void* data, std::uint64_t) noexcept override {
-    if (state_->is_orphaned()) return;
-    const detail::current_context current(context_);
-    const detail::relaxed_capture relaxed;
-    (void)state_->cu().cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(data), stream_);
-    (void)state_->cu().cuStreamSynchronize(stream_);
-  }
   [[nodiscard]] const char* name() const noexcept override { return "cuMemAllocAsync"; }
 
  private:
-  std::shared_ptr<detail::shared_state> state_;
-  CUcontext context_;
+  // Each call ends when the memory is there, or gone, for every stream.
+  CUresult take(void*& made, std::uint64_t bytes) noexcept override {
+    CUdeviceptr p = 0;
+    if (const CUresult code = state_->cu().cuMemAllocAsync(&p, bytes, stream_); code != CUDA_SUCCESS)
+      return code;
+    made = pointer_of(p);
+    return state_->cu().cuStreamSynchronize(stream_);
+  }
+  void give(void* data) noexcept override {
+    (void)state_->cu().cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(data), stream_);
+    (void)state_->cu().cuStreamSynchronize(stream_);
+  }
+
   CUstream stream_ = nullptr;
 };
 

@@ -45,6 +45,9 @@ registry& all_streams() {
   return *it;
 }
 
+// The default stream is that of the context that is current: which has to be looked at in each call.
+constinit std::atomic<std::uint32_t> always{~std::uint32_t{0}};
+
 device open_device(const driver_functions& cu, int ordinal) {
   int count = 0;
   expect("cuDeviceGetCount", cu.cuDeviceGetCount(&count));
@@ -65,8 +68,17 @@ device open_device(const driver_functions& cu, int ordinal) {
 
 }  // namespace
 
+usage_error forked_error() {
+  return {
+      misuse::forked,
+      "a CUDA runtime was used in a child of the process that made it: a device cannot be used across "
+      "fork(); make the runtime in the child, before which no runtime may be made in the parent, or start "
+      "the child with exec"};
+}
+
 shared_state::shared_state(std::span<const int> ordinals, std::vector<int> priorities, bool nvtx)
     : watch(nvtx ? std::uint32_t{ranges} : 0), cu_(driver()), priorities_(std::move(priorities)) {
+  expect_same_process();
   devices_.reserve(ordinals.size());
   try {
     for (const int ordinal : ordinals) devices_.push_back(open_device(cu_, ordinal));
@@ -74,21 +86,22 @@ shared_state::shared_state(std::span<const int> ordinals, std::vector<int> prior
     release_devices();
     throw;
   }
-  for (const device& d : devices_) {
-    for (const device& peer : devices_) {
-      int can = 0;
-      if (d.handle == peer.handle || cu_.cuDeviceCanAccessPeer(&can, d.handle, peer.handle) != CUDA_SUCCESS ||
-          can == 0) {
-        continue;
-      }
-      const current_context current(d.context);
-      (void)cu_.cuCtxEnablePeerAccess(peer.context, 0);  // may be enabled already
-    }
+  for (device& d : devices_) {
+    for (const device& peer : devices_) d.reaches.push_back(reaches(d, peer));
   }
   watch_traces();
   const std::scoped_lock lock(states().mutex);
   states().all.push_back(this);
   if (braid::detail::is_tracing()) watch.fetch_or(traced, std::memory_order_relaxed);
+}
+
+bool shared_state::reaches(const device& from, const device& to) const noexcept {
+  if (from.handle == to.handle) return true;
+  int can = 0;
+  if (cu_.cuDeviceCanAccessPeer(&can, from.handle, to.handle) != CUDA_SUCCESS || can == 0) return false;
+  const current_context current(from.context);
+  const CUresult code = cu_.cuCtxEnablePeerAccess(to.context, 0);
+  return code == CUDA_SUCCESS || code == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
 void each_state(const std::function<void(shared_state&)>& visit) {
@@ -122,8 +135,11 @@ bool shared_state::is_orphaned() const noexcept {
 }
 
 std::exception_ptr shared_state::failure() const noexcept {
-  if (!is_lost()) [[likely]]
+  // acquire: pairs with note_lost()
+  const std::uint32_t seen = watch.load(std::memory_order_acquire) & (lost | forked);
+  if (seen == 0) [[likely]]
     return nullptr;
+  if ((seen & forked) != 0) return std::make_exception_ptr(forked_error());
   const std::scoped_lock lock(mutex_);
   return failure_;
 }
@@ -179,25 +195,23 @@ std::string shared_state::ops_in_flight() const {
 }
 
 void shared_state::fail(const char* call, CUresult code) {
-  if (is_orphaned()) {
-    throw usage_error(
-        misuse::forked,
-        "a CUDA runtime was used in a child of the process that made it: a device cannot be used "
-        "across fork(); make the runtime in the child, before which no runtime may be made in the "
-        "parent, or start the child with exec");
-  }
+  if (is_orphaned()) throw forked_error();
   note_lost(call, code);
   if (const auto why = failure()) std::rethrow_exception(why);
   throw error(static_cast<int>(code), text_of(call, code));
 }
 
 void shared_state::note_lost(const char* call, CUresult code) {
+  if (detail::is_lost(code)) note_lost(code, text_of(call, code));
+}
+
+void shared_state::note_lost(CUresult code, const std::string& text) {
   if (!detail::is_lost(code)) return;
   const std::scoped_lock lock(mutex_);
   if (failure_) return;
-  failure_ = std::make_exception_ptr(device_lost(
-      static_cast<int>(code),
-      fmt::format("the CUDA device is lost: {}; ops in flight: {}", text_of(call, code), ops_in_flight())));
+  failure_ = std::make_exception_ptr(
+      device_lost(static_cast<int>(code),
+                  fmt::format("the CUDA device is lost: {}; ops in flight: {}", text, ops_in_flight())));
   watch.fetch_or(lost, std::memory_order_release);  // pairs with is_lost()
 }
 
@@ -215,7 +229,7 @@ stream_state::stream_state(shared_state& by, std::size_t on, CUstream native_han
   get_current = reinterpret_cast<int (*)(void**)>(by.cu().cuCtxGetCurrent);
   record_event = reinterpret_cast<int (*)(native_event, native_stream)>(by.cu().cuEventRecord);
   wait_event = reinterpret_cast<int (*)(native_stream, native_event, unsigned)>(by.cu().cuStreamWaitEvent);
-  watch = &by.watch;
+  watch = native == CU_STREAM_LEGACY ? &always : &by.watch;
   is_adopted = adopted;
 }
 
@@ -272,8 +286,11 @@ void* attachment(native_stream stream, const void* key, void* (*make)(native_str
   stream_state* s = nullptr;
   {
     const std::shared_lock lock(all.mutex);
-    const auto found = all.streams.find(stream);
-    if (found != all.streams.end()) s = found->second;
+    void* now = nullptr;
+    (void)driver().cuCtxGetCurrent(reinterpret_cast<CUcontext*>(&now));
+    for (auto [at, end] = all.streams.equal_range(stream); at != end && (s == nullptr || s->context != now);
+         ++at)
+      s = at->second;  // of default streams the one of this device
   }
   if (s == nullptr) {
     throw usage_error(
@@ -286,6 +303,7 @@ void* attachment(native_stream stream, const void* key, void* (*make)(native_str
     if (a.key == key) return a.object;
   }
   s->attachments.reserve(s->attachments.size() + 1);
+  const relaxed_capture relaxed;
   s->attachments.push_back({key, make(stream), destroy});
   return s->attachments.back().object;
 }

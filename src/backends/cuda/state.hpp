@@ -26,7 +26,10 @@ struct device {
   int ordinal = 0;
   int lowest_priority = 0;
   int highest_priority = 0;
+  std::vector<bool> reaches{};  // the memory of which devices, by their index
 };
+
+[[nodiscard]] usage_error forked_error();
 
 /// Makes a context current for a scope, and for longer if there was none; does nothing if it is already.
 class current_context {
@@ -66,8 +69,11 @@ class shared_state {
   [[nodiscard]] bool is_lost() const noexcept {
     return (watch.load(std::memory_order_acquire) & lost) != 0;  // pairs with note_lost()
   }
-  /// Null while the device works.
+  /// Null while the device works, and this process is the one that opened it.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
+  /// If that is what the code says. `text`: of the error.
+  void note_lost(CUresult code, const std::string& text);
+  void note_lost(const char* call, CUresult code);
 
   /// Throws for a call that did not go well; device_lost from the first one on after which nothing does.
   void expect(const char* call, CUresult code) {
@@ -97,8 +103,9 @@ class shared_state {
 
  private:
   [[noreturn]] void fail(const char* call, CUresult code);
-  void note_lost(const char* call, CUresult code);
   void release_devices() noexcept;
+  /// Kernels of the one can use memory of the other from now on, if that is possible.
+  [[nodiscard]] bool reaches(const device& from, const device& to) const noexcept;
   [[nodiscard]] std::string ops_in_flight() const;
 
   const driver_functions& cu_;
