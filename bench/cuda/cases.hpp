@@ -20,13 +20,13 @@
 
 #include "braid/cuda.hpp"
 #include "kernels.hpp"
+#include "row_inputs.hpp"
 
 // What the cases of `braid bench cuda` are made of.
 
 namespace braid::bench {
 
 using clock = std::chrono::steady_clock;
-constexpr unsigned width = 8;
 constexpr unsigned long_kernel = 100'000;  // ns
 
 inline void check(cudaError_t code) {

@@ -1,4 +1,4 @@
-// How long a program of a user's takes to compile: docs/benchmarks/h200.md, "Compiling".
+// A program of a user's: how long it takes to compile is told in docs/benchmarks/h200.md; tests/package builds it.
 #include <braid/cuda.hpp>
 #include <cstdio>
 

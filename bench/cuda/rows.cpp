@@ -1,51 +1,15 @@
 #include <cstdint>
-#include <random>
-#include <span>
 #include <utility>
 
 #include "cases.hpp"
+#include "row_inputs.hpp"
 
 namespace braid::bench {
 
 namespace {
 
-constexpr unsigned steps = 200;
+constexpr unsigned steps = row_steps;
 constexpr double tasks = double{steps} * width;
-
-enum class reads { none, stencil, butterfly, random };
-
-/// Which cells of row t - 1 a task reads.
-struct from_row {
-  std::uint8_t count = 0;
-  std::uint8_t cell[3]{};
-  [[nodiscard]] std::span<const std::uint8_t> cells() const { return {cell, count}; }
-};
-/// Of each task (t, i), by t * width + i. Small: it is to be in the cache for who submits, as it is for who
-/// computes it.
-using inputs = std::vector<from_row>;
-
-inputs inputs_of(reads kind, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  inputs all;
-  for (unsigned t = 0; t < steps; ++t) {
-    for (int i = 0; i < static_cast<int>(width); ++i) {
-      std::vector<int> from;
-      const int distance = t == 0 ? 0 : 1 << ((t - 1) % 3);
-      if (t > 0 && kind == reads::stencil) from = {i - 1, i, i + 1};
-      if (t > 0 && kind == reads::butterfly) from = {i - distance, i, i + distance};
-      if (t > 0 && kind == reads::random) {
-        from = {static_cast<int>(random() % width), static_cast<int>(random() % width)};
-        if (from[0] == from[1]) from.pop_back();
-      }
-      from_row inside;
-      for (const int f : from) {
-        if (f >= 0 && f < static_cast<int>(width)) inside.cell[inside.count++] = static_cast<std::uint8_t>(f);
-      }
-      all.push_back(inside);
-    }
-  }
-  return all;
-}
 
 using cells = std::vector<buffer<int>>;
 
@@ -58,7 +22,7 @@ cells make_cells(world& w) {
 constexpr auto nothing = [](auto...) {};
 
 /// Cell (t, i) is written by task (t, i), in stream i.
-void submit_rows(world& w, const char* name, const inputs& list, const cells& cell) {
+void submit_rows(world& w, const char* name, const row_inputs& list, const cells& cell) {
   for (unsigned t = 0; t < steps; ++t) {
     for (unsigned i = 0; i < width; ++i) {
       const from_row& from = list[t * width + i];
@@ -86,10 +50,10 @@ double timed_turn(world& w, Give give) {
 
 /// What a program has to call that knows all of it: an event for each task, a wait for each input of another
 /// stream.
-variant by_hand(world& w, std::shared_ptr<const std::vector<inputs>> lists) {
+variant by_hand(world& w, std::shared_ptr<const std::vector<row_inputs>> lists) {
   const auto h = std::make_shared<hand>(w, 2 * width);
   return [&w, h, lists = std::move(lists), turn = std::size_t{0}]() mutable {
-    const inputs list = (*lists)[turn++ % lists->size()];
+    const row_inputs list = (*lists)[turn++ % lists->size()];
     return timed_turn(w, [&] {
       for (unsigned t = 0; t < steps; ++t) {
         for (unsigned i = 0; i < width; ++i) {
@@ -105,22 +69,22 @@ variant by_hand(world& w, std::shared_ptr<const std::vector<inputs>> lists) {
 
 /// The cells are kept, as in the program of CUDASTF that its figures are of (task_bench): what its tasks read
 /// at random is drawn anew in each turn, outside the clock.
-bench_case kept_rows(world& w, const char* name, reads kind, double most) {
-  auto lists = std::make_shared<std::vector<inputs>>();
-  for (std::uint32_t seed = 0; seed < (kind == reads::random ? 64U : 1U); ++seed)
-    lists->push_back(inputs_of(kind, seed));
+bench_case kept_rows(world& w, const char* name, row_reads kind, double most) {
+  auto lists = std::make_shared<std::vector<row_inputs>>();
+  for (std::uint32_t seed = 0; seed < (kind == row_reads::random ? 64U : 1U); ++seed)
+    lists->push_back(row_inputs_of(kind, seed));
   const auto cell = std::make_shared<const cells>(make_cells(w));
   std::map<std::string, variant> variants{{"braid", [&w, name, lists, cell, turn = std::size_t{0}]() mutable {
-                                             const inputs list = (*lists)[turn++ % lists->size()];
+                                             const row_inputs list = (*lists)[turn++ % lists->size()];
                                              return timed_turn(w, [&] { submit_rows(w, name, list, *cell); });
                                            }}};
-  if (kind != reads::none) variants.emplace("by_hand", by_hand(w, lists));
+  if (kind != row_reads::none) variants.emplace("by_hand", by_hand(w, lists));
   return {name, "no kernels: rows of 8, 200 steps", most, false, std::move(variants), many_turns};
 }
 
 /// Each op takes the memory of its cell.
-bench_case new_rows(world& w, const char* name, reads kind) {
-  const auto list = std::make_shared<const inputs>(inputs_of(kind, 0));
+bench_case new_rows(world& w, const char* name, row_reads kind) {
+  const auto list = std::make_shared<const row_inputs>(row_inputs_of(kind, 0));
   return {std::string(name) + "_new",
           "no kernels: rows of 8, 200 steps, of cells that are made anew",
           0,
@@ -133,9 +97,9 @@ bench_case new_rows(world& w, const char* name, reads kind) {
           many_turns};
 }
 
-bench_case recorded_rows(world& w, const char* name, reads kind) {
+bench_case recorded_rows(world& w, const char* name, row_reads kind) {
   const cells cell = make_cells(w);
-  const inputs list = inputs_of(kind, 0);
+  const row_inputs list = row_inputs_of(kind, 0);
   const recording all = w.rt->record([&] { submit_rows(w, name, list, cell); }, {.graph = false});
   return {std::string(name) + "_recorded",
           "no kernels: rows of 8, 200 steps, recorded and replayed op by op",
@@ -150,13 +114,13 @@ bench_case recorded_rows(world& w, const char* name, reads kind) {
 void add_rows(const std::function<world&()>& fresh, std::vector<bench_case>& to) {
   struct pattern {
     const char* name;
-    reads kind;
+    row_reads kind;
     double most;
   };
-  for (const auto& [name, kind, most] : {pattern{"empty_rows_none", reads::none, 150},
-                                         {"empty_rows_stencil", reads::stencil, 900},
-                                         {"empty_rows_butterfly", reads::butterfly, 700},
-                                         {"empty_rows_random", reads::random, 900}}) {
+  for (const auto& [name, kind, most] : {pattern{"empty_rows_none", row_reads::none, 150},
+                                         {"empty_rows_stencil", row_reads::stencil, 900},
+                                         {"empty_rows_butterfly", row_reads::butterfly, 700},
+                                         {"empty_rows_random", row_reads::random, 900}}) {
     to.push_back(kept_rows(fresh(), name, kind, most));
     to.push_back(new_rows(fresh(), name, kind));
     to.push_back(recorded_rows(fresh(), name, kind));

@@ -46,7 +46,9 @@ using native_event = CUevent_st*;    ///< a cudaEvent_t, a CUevent
 class error : public execution_error {
  public:
   error(int code, const std::string& text) : execution_error(text), code_(code) {}
-  [[nodiscard]] int code() const noexcept { return code_; }  ///< a CUresult or cudaError_t
+  [[nodiscard]] int code() const noexcept {
+    return code_;
+  }  ///< a CUresult, a cudaError_t, or the status of a library
 
  private:
   int code_;
@@ -217,7 +219,7 @@ class backend {
   /// A wait costs the host no more than to ask whether there is a need for it.
   static constexpr bool asks_as_dearly_as_it_waits = true;
 
-  /// devices, priorities and nvtx are looked at. Throws usage_error(no_device) where there is none.
+  /// device, devices, priorities and nvtx are looked at. Throws usage_error(no_device) where there is none.
   explicit backend(const runtime_options& options = {});
 
   stream create_stream() { return create_stream(stream_id{0}); }

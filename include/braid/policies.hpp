@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// When marks are recorded on backends that have events (rule 2 of the design).
+/// When marks are recorded on backends that have events.
 enum class mark_policy : std::uint8_t {
   learned,  ///< early where other streams tend to use what the last op wrote, and before a foreign wait
   eager,    ///< after each op

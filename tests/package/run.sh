@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs braid into a fresh folder and builds a consumer against it: by find_package, by pkg-config, and with
-# add_subdirectory against the source tree.
+# add_subdirectory against the source tree; where nvcc is found, a program with kernels as well.
 set -euo pipefail
-source_dir=$1 build_dir=$2 compiler=$3
+source_dir=$1 build_dir=$2 compiler=$3 nvcc=${4:-}  # the last one where braid has its CUDA backend
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,6 +41,24 @@ cmake --build "$work/cores/build" >/dev/null
 "$compiler" -std=c++20 "$work/cores/main.cpp" -o "$work/cores/by_pkg_config" \
   $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs braid)
 "$work/cores/by_pkg_config"
+
+# A program with kernels, as docs/guide/cuda.md says; without a GPU it starts and says that there is none.
+if [ -n "$nvcc" ]; then
+  mkdir "$work/cuda"
+  cat >"$work/cuda/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES CXX CUDA)
+find_package(braid REQUIRED)
+find_package(CUDAToolkit REQUIRED)
+add_executable(app "$source_dir/bench/cuda/compile.cu")
+set_target_properties(app PROPERTIES CUDA_STANDARD 20)
+target_link_libraries(app PRIVATE braid::braid CUDA::cudart_static)
+CMAKE
+  cmake -S "$work/cuda" -B "$work/cuda/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CUDA_COMPILER="$nvcc" \
+    -DCMAKE_CUDA_ARCHITECTURES=90 -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+  cmake --build "$work/cuda/build" >/dev/null
+  if ! said=$("$work/cuda/build/app" 2>&1); then grep -q 'CUDA' <<<"$said"; fi
+fi
 
 mkdir "$work/sub"
 cat >"$work/sub/CMakeLists.txt" <<CMAKE

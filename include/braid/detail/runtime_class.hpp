@@ -366,13 +366,13 @@ class basic_runtime final : private detail::runtime_base {
   /// wait on. The event is the caller's; what the caller then does with the buffer, note() tells.
   template <element T>
   typename B::event last_write(const buffer<T>& of) {
-    return event_after("last_write()", detail::as_bytes(braid::read(of)));
+    return event_after("last_write()", of.handle().get(), access::read);
   }
   /// Likewise behind all reads as well: for one that is to write there. Later accesses of braid's come after
   /// it, and after what note() tells.
   template <element T>
   typename B::event last_access(const buffer<T>& of) {
-    return event_after("last_access()", detail::as_bytes(braid::read_write(of)));
+    return event_after("last_access()", of.handle().get(), access::read_write);
   }
   /// Later ops of the stream come after `event`.
   void wait_for(stream_id stream, const typename B::event& event);
@@ -703,9 +703,7 @@ class basic_runtime final : private detail::runtime_base {
   submission copy_bytes(bytes_written to, bytes_read from);
   void note_bytes(detail::buffer_core* core, byte_range range, access kind, std::uint32_t tag,
                   typename B::event event);
-  template <class Accessed>
-  typename B::event event_after(const char* what, Accessed a);
-
+  typename B::event event_after(const char* what, detail::buffer_core* core, access kind);
   /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
   /// lives.
   typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);

@@ -286,15 +286,15 @@ void basic_runtime<B>::note_bytes(detail::buffer_core* core, byte_range range, a
 }
 
 template <runtime_backend B>
-template <class Accessed>
-auto basic_runtime<B>::event_after(const char* what, Accessed a) -> typename B::event {
+auto basic_runtime<B>::event_after(const char* what, detail::buffer_core* core, access kind) ->
+    typename B::event {
   expect_outside_body(what);
   expect_device();
-  check(a);
+  expect_ours(core);
+  const byte_range all{0, core->bytes};
+  check_range(core, all, kind);
   const stream_id aside = stream_id::special(0);
-  scratch_blocks<0> none{*this};
-  const auto held = hold(none, engine_->lane_of(aside), a);
-  const binding bound = bind(a, held);
+  const binding bound{memory_of(*core, engine_->lane_of(aside)), kind, all, all.size != 0, 0};
   auto op = engine_->resolve(aside, std::span<const binding>(&bound, 1));
   return event_behind(op.current(), op.cursor());
 }
