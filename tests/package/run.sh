@@ -51,7 +51,7 @@ project(app LANGUAGES CXX CUDA)
 find_package(braid REQUIRED)
 find_package(CUDAToolkit REQUIRED)
 add_executable(app "$source_dir/bench/cuda/compile.cu")
-set_target_properties(app PROPERTIES CUDA_STANDARD 20)
+target_compile_options(app PRIVATE \$<\$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
 target_link_libraries(app PRIVATE braid::braid CUDA::cudart_static)
 CMAKE
   cmake -S "$work/cuda" -B "$work/cuda/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CUDA_COMPILER="$nvcc" \
