@@ -53,19 +53,21 @@ history::segment history::segment::split_off(std::uint64_t at) {
   return tail;
 }
 
+// Of the points alone: the bytes stay as they are. If memory runs out it has some of them, which is safe.
 void history::segment::absorb(const segment& other) {
-  end = other.end;
-  put_newest(last, other.last);
-  put_newest(readers, other.readers);
   // An open group stops being one; what it came before is covered by its members.
   is = is == content::untouched && other.is == content::untouched ? content::untouched : content::written;
   if (before) before->clear();
   inherited = inherited || other.inherited;
   uncovered = true;
   sole = lane_note::nobody;
+  put_newest(last, other.last);
+  put_newest(readers, other.readers);
 }
 
 void history::split_at(std::uint64_t at) {
+  // Before anything is split off, which would be lost if there were no room for it.
+  if (many_->size() == many_->capacity()) many_->reserve(2 * many_->size());
   const auto it =
       std::partition_point(many_->begin(), many_->end(), [&](const segment& s) { return s.end <= at; });
   if (it == many_->end() || it->begin >= at) return;
@@ -94,8 +96,10 @@ template <class Change>
 bool history::apply_to_range(std::uint64_t begin, std::uint64_t end, bool joins, const Change& change) {
   if (begin >= end) return false;
   if (!many_) {
-    many_ = std::make_unique<std::vector<segment>>();
-    many_->push_back(std::exchange(one_, segment{}));
+    auto made = std::make_unique<std::vector<segment>>();
+    made->reserve(3);
+    made->push_back(std::exchange(one_, segment{}));
+    many_ = std::move(made);
   }
   std::vector<segment>& all = *many_;
   split_at(begin);
@@ -131,13 +135,15 @@ bool history::add(access kind, std::uint64_t begin, std::uint64_t end, std::uint
 }
 
 void history::coarsen() {
-  std::vector<segment> fewer;
-  fewer.reserve(many_->size());
-  for (std::size_t i = 0; i < many_->size(); i += 2) {
-    segment& s = fewer.emplace_back(std::move((*many_)[i]));
-    if (i + 1 < many_->size()) s.absorb((*many_)[i + 1]);
+  std::vector<segment>& all = *many_;
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) all[i].absorb(all[i + 1]);
+  // From here on nothing throws.
+  auto kept = all.begin();
+  for (std::size_t i = 0; i < all.size(); i += 2, ++kept) {
+    if (i + 1 < all.size()) all[i].end = all[i + 1].end;
+    if (&*kept != &all[i]) *kept = std::move(all[i]);
   }
-  *many_ = std::move(fewer);
+  all.erase(kept, all.end());
 }
 
 template <class Visit>

@@ -79,9 +79,9 @@ void routine_finder::look(const op& given, std::span<const binding> bindings) {
     }
     hash = mix(hash, reinterpret_cast<std::uintptr_t>(b.state) ^ static_cast<std::uint64_t>(b.kind));
   }
-  if (keys_.empty()) {
+  if (places_.empty()) {
     keys_.resize(2 * std::size_t{longest});
-    places_.resize(place_count);
+    places_.resize(place_count);  // the last one: there is memory for both then
   }
   const std::uint64_t key = mix(mix(0, hash), before_);
   before_ = hash;

@@ -10,13 +10,17 @@ namespace braid {
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::observe(const slot_type& s, stream_id id, const op_label* label,
                                  std::span<const binding> bindings) {
-  auto* const finder = detail::here.finder != nullptr ? detail::here.finder : detail::make_finder();
-  if (finder == nullptr) [[unlikely]]
-    return;
+  auto* finder = detail::here.finder;
+  // The op is given: if memory runs out here, it goes on in the usual way.
   try {
+    if (finder == nullptr) [[unlikely]]
+      finder = detail::make_finder();
+    if (finder == nullptr) [[unlikely]]
+      return;
     finder->note(number_, {const_cast<slot_type*>(&s), id, label, s.cursor, 0, 0}, bindings);
   } catch (const std::bad_alloc&) {
-    finder->forget();  // it goes on in the usual way
+    if (finder == nullptr) return;
+    finder->forget();
   }
   detail::here.is_ready = finder->is_ready();
 }
