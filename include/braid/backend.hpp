@@ -31,7 +31,12 @@ concept event_stream_backend =
 ///   b.create_stream(id)       in place of create_stream(), where the id matters
 ///   b.flush_again(s, e)       as flush(s), with an event of the same stream that nobody refers to any more
 ///   b.wait_events(s, span of const event*)    all waits of an op in one call, in place of several
-///   wait_event() B::asks_as_dearly_as_it_waits    then completion is not asked for to save a wait
+///   B::asks_as_dearly_as_it_waits    wait_event() costs no more than is_complete(), which is not used to
+///   save one B::events_fail_with_the_device, b.failure()    an event has failed only if failure() is not
+///   null; if it is, a
+///                                    call that threw has told nothing. Else who throws says that the work is
+///                                    over
+///   b.note_over(s, cursor)    this op of the stream, and all before it, are over
 
 /// A backend that can make a stream wait for one op of another, without an event. It may offer more:
 ///   b.commit_point(s, cursor)         what was handed to s since the last call is op `cursor`

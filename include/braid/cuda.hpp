@@ -218,6 +218,8 @@ class backend {
 
   /// A wait costs the host no more than to ask whether there is a need for it.
   static constexpr bool asks_as_dearly_as_it_waits = true;
+  /// An event that was captured, say, cannot be asked, which says nothing about the work before it.
+  static constexpr bool events_fail_with_the_device = true;
 
   /// device, devices, priorities and nvtx are looked at. Throws usage_error(no_device) where there is none.
   explicit backend(const runtime_options& options = {});
@@ -273,6 +275,11 @@ class backend {
     s.hot_->ops.note(cursor, label);
   }
   static void note_end(stream& s, std::uint64_t cursor) noexcept { s.hot_->ops.note_handed(cursor); }
+  static void note_over(stream& s, std::uint64_t cursor) noexcept { s.hot_->ops.note_complete(cursor); }
+  /// Of the program's: throws if it was recorded in a capture, and cannot be waited for.
+  void admit(const event& e) const {
+    if (e.home_ == nullptr) admit_foreign(e);
+  }
   /// Throws if the stream is being captured, or this process is a child of the one that opened the device.
   void admit(const stream& s) const {
     if (s.hot_->is_adopted || s.hot_->watch->load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -314,6 +321,7 @@ class backend {
     std::unique_ptr<detail::traced_scope> traced;
   };
   void admit_slowly(const stream& s) const;
+  void admit_foreign(const event& e) const;
   void flush_watched(stream& s, event& e);
   void wait_watched(stream& s, const event& e);
   void expect_or_lost(const char* call, int code);

@@ -185,6 +185,21 @@ void history::move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) no
   });
 }
 
+void history::forget(std::span<const lane_id> over) noexcept {
+  const auto without = [&](point_set& all) {
+    for (const lane_id lane : over) {
+      if (point* p = all.find(lane)) all.erase(p);
+    }
+  };
+  const auto look = [&](segment& s) {
+    without(s.last);
+    without(s.readers);
+    if (s.before) without(*s.before);
+  };
+  if (!many_) return look(one_);
+  for (segment& s : *many_) look(s);
+}
+
 void history::hand_on() noexcept {
   const auto inherit = [](segment& s) {
     if (s.is != content::untouched || !s.readers.empty()) s.inherited = true;

@@ -247,9 +247,27 @@ class aligner {
 
   /// The mark was seen to be complete, and so is all that it covers.
   void note_complete(const mark<B>& m) noexcept {
-    pool_.lane(m.clock->lane()).raise_completed(m.cursor);
+    note_over(m.clock->lane(), m.cursor);
     for (const clock_entry& e : m.clock->entries()) {
-      if (!is_foreign(e.lane)) pool_.lane(e.lane).raise_completed(e.cursor);
+      if (!is_foreign(e.lane)) note_over(e.lane, e.cursor);
+    }
+  }
+  /// Whether an event that was asked for, or waited for, and threw is over: it has failed.
+  [[nodiscard]] bool is_over_if_it_throws() const noexcept {
+    if constexpr (requires { B::events_fail_with_the_device; }) {
+      return backend_.failure() != nullptr;
+    } else {
+      return true;
+    }
+  }
+  /// Its event could not be asked, and is recorded again: it reaches further then, and can be asked later.
+  void record_again(mark<B>& m) noexcept {
+    slot_type& origin = pool_.lane(m.clock->lane());
+    try {
+      const locked lock(origin.list_lock);
+      flush(origin.stream, m.event);
+    } catch (const std::exception& e) {
+      log_.write(log_area::errors, log_level::basic, e.what());  // the next who asks tries again
     }
   }
 
@@ -480,10 +498,18 @@ class aligner {
     try {
       if (!backend_.is_complete(m.recorded())) return false;
     } catch (const execution_error& e) {
-      log_failure(s, e);  // over, if not well: who reads the data learns of it elsewhere
+      log_failure(s, e);
+      if (!is_over_if_it_throws()) return false;
+      // over, if not well: who reads the data learns of it elsewhere
     }
     note_complete(m);
     return true;
+  }
+  void note_over(lane_id lane, std::uint64_t cursor) noexcept {
+    slot_type& origin = pool_.lane(lane);
+    origin.raise_completed(cursor);
+    if constexpr (requires { backend_.note_over(origin.stream, cursor); })
+      backend_.note_over(origin.stream, cursor);
   }
 
   void log_failure(slot_type& s, const execution_error& e) {

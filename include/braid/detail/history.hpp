@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,8 @@ class history {
     }
     return true;
   }
+  /// Forgets the accesses of these lanes, which are no slots' and are over.
+  void forget(std::span<const lane_id> over) noexcept;
   /// The reader of `lane` with the cursor `from` gets another one; 0: it goes.
   void move_reader(lane_id lane, std::uint64_t from, std::uint64_t to) noexcept;
 

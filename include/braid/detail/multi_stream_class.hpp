@@ -349,6 +349,7 @@ class multi_stream final : private detail::gate_keeper {
 
   slot_type& slot_of(stream_id id);
   std::unique_ptr<slot_type> make_slot(detail::lane_id lane, stream_id id, typename B::stream stream);
+  void forget_foreign(detail::resource_state& r);
   typename B::stream& used_stream(stream_id id);
   void host_wait(slot_type& s, std::uint64_t cursor);
   std::uint64_t admit(std::span<const binding> bindings);

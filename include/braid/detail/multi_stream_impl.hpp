@@ -171,7 +171,7 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
       return true;
     }
   }
-  const auto& m = *static_cast<const detail::mark<B>*>(gate);
+  auto& m = *static_cast<detail::mark<B>*>(gate);
   try {
     if (m.event) {
       if (!backend_.is_complete(*m.event)) return false;
@@ -179,7 +179,12 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
       if (!backend_.is_point_complete(pool_.lane(m.clock->lane()).stream, m.cursor)) return false;
     }
   } catch (const std::exception& e) {
-    log_error(e.what());  // failed, and therefore over
+    log_error(e.what());
+    if (!aligner_.is_over_if_it_throws()) {
+      aligner_.record_again(m);
+      return false;
+    }
+    // failed, and therefore over
   }
   aligner_.note_complete(m);
   return true;
@@ -315,7 +320,7 @@ void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
     try {
       backend_.wait_event_sync(m->recorded());
     } catch (const execution_error&) {
-      aligner_.note_complete(*m);  // over, if not well
+      aligner_.is_over_if_it_throws() ? aligner_.note_complete(*m) : aligner_.record_again(*m);
       throw;
     }
     aligner_.note_complete(*m);
@@ -382,8 +387,10 @@ void multi_stream<B, T>::wait(detail::resource_state& r) {
   auto* const points_of = count > few ? far.data() : near;
   std::sort(points_of, points_of + count);
   std::exception_ptr first;
+  bool has_foreign = false;
   for (std::size_t i = 0; i < count; ++i) {
     const auto [lane, cursor] = points_of[i];
+    has_foreign = has_foreign || detail::is_foreign(lane);
     try {
       if (detail::is_foreign(lane)) {
         if (const auto event = aligner_.foreign_event(lane)) backend_.wait_event_sync(*event);
@@ -397,6 +404,7 @@ void multi_stream<B, T>::wait(detail::resource_state& r) {
     }
   }
   if (first) std::rethrow_exception(first);
+  if (has_foreign) forget_foreign(r);
 }
 
 template <event_stream_backend B, class T>
@@ -438,11 +446,38 @@ void multi_stream<B, T>::note_inside_guard(const binding& b, typename B::event e
   detail::stamp* by = aligner_.add_foreign(foreign_stamps_, std::move(event));
   const auto give_back = [](detail::stamp* held) { held->release(); };
   const std::unique_ptr<detail::stamp, decltype(give_back)> held(by, give_back);
+  forget_foreign(*b.state);
   // A routine that only reads the resource does not hold it, and would not come after.
   if (b.state->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*b.state);
   const locked lock(b.state->lock);
   if (b.state->handed_on) detail::throw_handed_on(*b.state);
   b.state->past.add(b.kind, b.range.offset, b.range.end(), 1, by, by->lane());
+}
+
+// A resource that is noted again and again, and never written by an op, would remember each of them.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::forget_foreign(detail::resource_state& r) {
+  if (deterministic_) return;
+  std::vector<detail::lane_id> over;
+  {
+    const locked lock(r.lock);
+    r.past.all([&](const detail::point& p) {
+      if (detail::is_foreign(p.lane)) over.push_back(p.lane);
+    });
+  }
+  std::sort(over.begin(), over.end());  // the oldest come first
+  over.erase(std::unique(over.begin(), over.end()), over.end());
+  unsigned asked_in_vain = 0;
+  constexpr unsigned patience = 4;
+  std::erase_if(over, [&](detail::lane_id lane) {
+    if (asked_in_vain == patience) return true;
+    if (is_over(lane, 1)) return false;
+    ++asked_in_vain;
+    return true;
+  });
+  if (over.empty()) return;
+  const locked lock(r.lock);
+  r.past.forget(over);
 }
 
 template <event_stream_backend B, class T>

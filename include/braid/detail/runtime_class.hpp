@@ -441,6 +441,10 @@ class basic_runtime final : private detail::runtime_base {
   void wait_for_buffer(detail::buffer_core* core);
   /// Throws if no op can run on the device any more.
   void expect_device() const;
+  /// Whether this process is a child of fork() of the one that made the runtime. Asked before any lock.
+  [[nodiscard]] bool is_orphaned() const noexcept;
+  /// Throws if it is.
+  void expect_process() const;
   void release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept;
   [[nodiscard]] detail::pool_options pool_options_of(const runtime_options& options);
 

@@ -143,6 +143,7 @@ template <access StageKind, class T, access Kind, class Prepare, class Body>
 auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_argument<T, Kind>& a,
                                    Prepare prepare, Body&& body) -> staged {
   if (detail::running_body != nullptr) expect_outside_body(Kind == access::read ? "read()" : "write()");
+  expect_process();
   check(a);
   detail::op_point before[2];
   detail::op_point* end = before;
@@ -278,7 +279,9 @@ template <runtime_backend B>
 void basic_runtime<B>::note_bytes(detail::buffer_core* core, byte_range range, access kind, std::uint32_t tag,
                                   typename B::event event) {
   expect_outside_body("note()");
+  expect_process();
   check_range(core, range, kind);
+  if constexpr (requires { engine_->backend().admit(event); }) engine_->backend().admit(event);
   detail::block* memory = memory_of(*core, engine_->lane_of(stream_id::special(0)));
   const bool is_whole = range.size != 0 && range.size == core->bytes;
   engine_->note(binding{memory, kind, range, is_whole, tag}, std::move(event));
@@ -306,6 +309,8 @@ template <runtime_backend B>
 submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written target, bytes_read source) {
   static std::mutex one_at_a_time;  // two copies in opposite directions would wait for each other
   if (detail::running_body != nullptr) expect_outside_body("copy()");
+  other.expect_device();  // an event of a lost one would be no event
+  expect_device();
   other.check(source);
   check(target);
   const stream_id aside = stream_id::special(0);

@@ -71,15 +71,14 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
 template <runtime_backend B>
 basic_runtime<B>::~basic_runtime() {
   leave_traces();
-  if constexpr (requires { engine_->backend().is_orphaned(); }) {
-    if (engine_->backend().is_orphaned()) {
-      // A child of fork() has neither the threads nor the device: there is nothing to finish.
-      (void)engine_.release();
-      for (auto& each : pools_) (void)each.release();
-      (void)staging_.release();
-      link_.close();
-      return;
-    }
+  if (is_orphaned()) {
+    // A child of fork() has neither the threads nor the device, and what was locked when it began stays so:
+    // there is nothing to finish.
+    (void)engine_.release();
+    for (auto& each : pools_) (void)each.release();
+    (void)staging_.release();
+    link_.close();
+    return;
   }
   // While the engine finishes its work, what follows that work still finds the engine here.
   engine_.get_deleter()(engine_.get());
@@ -134,20 +133,24 @@ void basic_runtime<B>::own(std::span<const binding> bound) {
 
 template <runtime_backend B>
 void basic_runtime<B>::retire_after(detail::retired object, stream_id after) {
+  expect_process();
   engine_->retire(std::move(object), after);
 }
 
 template <runtime_backend B>
 void basic_runtime<B>::wait_for(stream_id stream, const typename B::event& event) {
   expect_outside_body("wait_for()");
+  expect_process();
   if constexpr (requires { engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream))); }) {
     engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream)));
   }
+  if constexpr (requires { engine_->backend().admit(event); }) engine_->backend().admit(event);
   engine_->wait_for(stream, event);
 }
 
 template <runtime_backend B>
 void basic_runtime<B>::adopt(stream_id stream, typename B::stream native) {
+  expect_process();
   engine_->adopt(stream, std::move(native));
   const std::scoped_lock lock(adopted_mutex_);
   adopted_lanes_.push_back(engine_->lane_of(stream));
@@ -157,6 +160,7 @@ void basic_runtime<B>::adopt(stream_id stream, typename B::stream native) {
 template <runtime_backend B>
 void basic_runtime<B>::wait(stream_id stream) {
   expect_outside_body("wait()");
+  expect_process();
   const traced_host_wait traced(*this);
   engine_->wait(stream);
 }
@@ -164,6 +168,7 @@ void basic_runtime<B>::wait(stream_id stream) {
 template <runtime_backend B>
 void basic_runtime<B>::synchronize() {
   expect_outside_body("synchronize()");
+  expect_process();
   const traced_host_wait traced(*this);
   engine_->wait_all();
   forget_cancels();
@@ -172,6 +177,7 @@ void basic_runtime<B>::synchronize() {
 template <runtime_backend B>
 shutdown_report basic_runtime<B>::shutdown(std::chrono::milliseconds timeout) {
   expect_outside_body("shutdown()");
+  expect_process();
   return engine_->shutdown(timeout);
 }
 
@@ -259,6 +265,7 @@ template <runtime_backend B>
   }
   detail::slot<B>* on = engine_->find_used(id);
   if (on == nullptr) [[unlikely]] {
+    if (is_orphaned()) return false;
     (void)engine_->lane_of(id);  // makes the stream
     on = engine_->find_used(id);
     if (on == nullptr) return false;
@@ -342,7 +349,7 @@ template <runtime_backend B>
 template <runtime_backend B>
 [[gnu::noinline]] bool basic_runtime<B>::place_plain(const detail::plain_arguments& args, stream_id& id) {
   constexpr std::uint32_t few = 16;
-  if (args.count > few) return false;
+  if (args.count > few || is_orphaned()) return false;
   detail::op_point before[2 * few];
   detail::op_point* end = before;
   for (std::uint32_t i = 0; i < args.count; ++i) {
@@ -432,6 +439,21 @@ void basic_runtime<B>::expect_device() const {
 }
 
 template <runtime_backend B>
+bool basic_runtime<B>::is_orphaned() const noexcept {
+  if constexpr (requires { engine_->backend().is_orphaned(); }) {
+    return engine_->backend().is_orphaned();
+  } else {
+    return false;
+  }
+}
+
+template <runtime_backend B>
+void basic_runtime<B>::expect_process() const {
+  if (is_orphaned()) [[unlikely]]
+    expect_device();
+}
+
+template <runtime_backend B>
 void basic_runtime<B>::post(detail::retired object) {
   engine_->post(std::move(object));
 }
@@ -464,6 +486,8 @@ void basic_runtime<B>::notify(std::atomic<std::uint32_t>& word) noexcept {
 
 template <runtime_backend B>
 void basic_runtime<B>::release(detail::buffer_core& dead) noexcept {
+  if (is_orphaned()) [[unlikely]]
+    return;
   detail::block* memory = dead.memory.load(std::memory_order_acquire);  // pairs with take_memory()
   if (memory == nullptr) return;
   if (memory->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*memory);
@@ -530,6 +554,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
 template <runtime_backend B>
 void basic_runtime<B>::wait_for_buffer(detail::buffer_core* core) {
   expect_outside_body("wait()");
+  expect_process();
   expect_ours(core);
   detail::block* memory = core->memory.load(std::memory_order_acquire);  // pairs with take_memory()
   if (memory == nullptr) return;

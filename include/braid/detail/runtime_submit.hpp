@@ -95,6 +95,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     if (is_recorded()) return record_op(where, text, std::forward<Body>(body), args...);
     expect_outside_body("submit()");
   }
+  expect_process();
   (check(args), ...);
   stream_id id;
   if (where != nullptr) {
@@ -179,6 +180,7 @@ submission basic_runtime<B>::give(const stream_id* where, std::string_view text,
     if (is_recorded()) return record_list(where, text, std::forward<Body>(body), list);
     expect_outside_body("submit()");
   }
+  expect_process();
   for (const auto& item : list.items_) check_range(item.handle.get(), item.range, item.kind);
   std::vector<detail::op_point> before(2 * list.size() + 1);
   std::vector<detail::buffer_core*> used;

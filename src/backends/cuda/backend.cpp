@@ -98,6 +98,7 @@ event backend::flush(stream& s) {
 }
 
 void backend::flush_watched(stream& s, event& e) {
+  if (state_->is_orphaned()) throw detail::forked_error();
   e.covers_ = s.hot_->ops.handed();  // before it is recorded
   const detail::current_context current(s.state_->native_context());
   if (!state_->is_lost()) expect_or_lost("cuEventRecord", s.hot_->record_event(e.native_, s.hot_->native));
@@ -110,6 +111,7 @@ event backend::record(stream& s) {
 }
 
 void backend::wait_watched(stream& s, const event& e) {
+  if (state_->is_orphaned()) throw detail::forked_error();
   const detail::current_context current(s.state_->native_context());
   if (!state_->is_lost())
     expect_or_lost("cuStreamWaitEvent", s.hot_->wait_event(s.hot_->native, e.native_, 0));
@@ -157,6 +159,20 @@ void backend::admit_slowly(const stream& s) const {
   throw usage_error(misuse::capturing,
                     "a submit to a CUDA stream that is being captured: end the capture first, or submit to "
                     "another stream; what braid inserts has no place in the program's graph");
+}
+
+void backend::admit_foreign(const event& e) const {
+  const detail::relaxed_capture relaxed;
+  const CUresult code = state_->cu().cuEventQuery(e.native_);
+  if (code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY || code == CUDA_ERROR_DEINITIALIZED) return;
+  if (code == CUDA_ERROR_CAPTURED_EVENT) {
+    throw usage_error(
+        misuse::capturing,
+        "an event that was recorded on a CUDA stream while that was being captured: it belongs to the "
+        "graph, and what waits for it would too; record one after the capture, on a stream that "
+        "launches the graph");
+  }
+  state_->expect("cuEventQuery", code);
 }
 
 backend::inside::inside(detail::stream_state& s, const op_label* label, std::uint32_t of_runtime,
@@ -230,6 +246,7 @@ void backend::note_thrown(const std::exception_ptr& what) {
   } catch (...) {
     // of something else
   }
+  state_->look_for_loss();  // a library has codes of its own for that
 }
 
 bool backend::is_orphaned() const noexcept {

@@ -43,8 +43,9 @@ graph_maker::graph_maker(std::shared_ptr<detail::graph_state> into) : made_(std:
   CUcontext before = nullptr;
   (void)home.cu().cuCtxGetCurrent(&before);
   context_before_ = before;
-  home.expect("cuStreamBeginCapture",
-              home.cu().cuStreamBeginCapture(native(0), CU_STREAM_CAPTURE_MODE_RELAXED));
+  const CUresult code = home.cu().cuStreamBeginCapture(native(0), CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (code != CUDA_SUCCESS && before != nullptr) (void)home.cu().cuCtxSetCurrent(before);
+  home.expect("cuStreamBeginCapture", code);
   made_->is_capturing = true;
   // The others are captured as soon as they wait for the first.
   if (made_->streams.size() > 1) mark(0, the_beginning);

@@ -114,7 +114,10 @@ shared_state::~shared_state() {
     const std::scoped_lock lock(states().mutex);
     std::erase(states().all, this);
   }
-  timings.settle();
+  if (!is_orphaned()) {
+    timings.settle();
+    timings.give_events();
+  }
   for (stream_state* s : capture_streams_) s->close();
   streams_.clear();
   if (is_orphaned()) return;
@@ -215,6 +218,28 @@ void shared_state::note_lost(CUresult code, const std::string& text) {
   watch.fetch_or(lost, std::memory_order_release);  // pairs with is_lost()
 }
 
+void shared_state::look_for_loss() noexcept {
+  if (is_lost() || is_orphaned()) return;
+  try {
+    std::vector<const stream_state*> asked;  // one of each device
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const auto& s : streams_) {
+        const bool is_first = std::ranges::none_of(
+            asked, [&](const stream_state* other) { return other->device_index == s->device_index; });
+        if (is_first && !s->is_adopted && s->native != nullptr) asked.push_back(s.get());
+      }
+    }
+    for (const stream_state* s : asked) {
+      const current_context current(s->native_context());
+      const relaxed_capture relaxed;
+      note_lost("cuStreamQuery", cu_.cuStreamQuery(s->native));
+    }
+  } catch (const std::exception&) {
+    // no memory: the next call tells
+  }
+}
+
 // ---- A stream.
 
 hot_state& hot(stream_state& s) noexcept {
@@ -243,7 +268,11 @@ void stream_state::close() noexcept {
   if (home.is_orphaned()) return;
   const current_context current(native_context());
   const relaxed_capture relaxed;
-  for (const attached& a : attachments) a.destroy(a.object);
+  CUcontext now = nullptr;
+  // Of a driver that has gone, libraries must not be called either: what they had is gone with it.
+  if (home.cu().cuCtxGetCurrent(&now) != CUDA_ERROR_DEINITIALIZED) {
+    for (const attached& a : attachments) a.destroy(a.object);
+  }
   attachments.clear();
   if (is_adopted || native == nullptr) return;
   (void)home.cu().cuStreamSynchronize(native);  // all is over: also for tools that do not see how braid knows
@@ -258,6 +287,7 @@ stream_state::~stream_state() {
 }
 
 CUevent stream_state::take_event() {
+  if (home.is_orphaned()) throw forked_error();
   {
     const std::lock_guard<braid::detail::spin_lock> lock(events_lock);
     if (!free_events.empty()) {

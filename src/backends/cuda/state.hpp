@@ -74,6 +74,8 @@ class shared_state {
   /// If that is what the code says. `text`: of the error.
   void note_lost(CUresult code, const std::string& text);
   void note_lost(const char* call, CUresult code);
+  /// Asks the driver, whose next call tells of a kernel that faulted.
+  void look_for_loss() noexcept;
 
   /// Throws for a call that did not go well; device_lost from the first one on after which nothing does.
   void expect(const char* call, CUresult code) {
@@ -82,8 +84,8 @@ class shared_state {
   }
   /// Likewise, but a lost device is only noted: it has no order left to keep.
   void expect_or_lost(const char* call, CUresult code) {
-    if (code == CUDA_SUCCESS) [[likely]]
-      return;
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_DEINITIALIZED) [[likely]]
+      return;  // or the process ends, and the driver has gone before us
     note_lost(call, code);
     if (!is_lost()) fail(call, code);
   }

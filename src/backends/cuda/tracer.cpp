@@ -113,10 +113,11 @@ void watch_traces() {
 
 // ---- By events.
 
-timed_ops::~timed_ops() {
+void timed_ops::give_events() noexcept {
   for (auto& each : free_) {
     for (CUevent e : each) (void)of_.cu().cuEventDestroy(e);
   }
+  free_.clear();
 }
 
 CUevent timed_ops::take(std::size_t device) {

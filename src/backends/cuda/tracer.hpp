@@ -31,7 +31,6 @@ struct traced_op {
 class timed_ops {
  public:
   explicit timed_ops(shared_state& of) noexcept : of_(of) {}
-  ~timed_ops();
   timed_ops(const timed_ops&) = delete;
   timed_ops& operator=(const timed_ops&) = delete;
 
@@ -39,6 +38,8 @@ class timed_ops {
   CUevent begin(stream_state& s, const traced_op& op);
   /// Waits for what is still on its way, and tells the trace.
   void settle() noexcept;
+  /// At the end, while the device is still there.
+  void give_events() noexcept;
 
  private:
   struct entry {
