@@ -4,8 +4,9 @@
 // out of order. A graph runs what was captured in an order chosen at random from those that the captured
 // waits allow. fake_cuda_lose() makes every later call fail as after a kernel that faulted,
 // fake_cuda_devices() sets how many devices there are, none of which can reach the memory of another,
-// fake_cuda_unload() lets the driver go before the program does, fake_cuda_fail() lets one call fail, and
-// fake_cuda_calls_in_child() tells what a child of fork() has asked for.
+// fake_cuda_unload() lets the driver go before the program does, and fake_cuda_fail() lets one call fail. It
+// refuses what the driver refuses, of contexts and of captures too, and what it can be asked beyond that (how
+// many events with timing were made, say) stands at the top of its functions.
 
 #include <cuda.h>
 #include <pthread.h>
@@ -21,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -76,6 +78,7 @@ fault& next_fault = *new fault;  // for good: the driver is used until the proce
 CUresult enter(std::string_view function) {
   [[maybe_unused]] static const int watched = pthread_atfork(nullptr, nullptr, [] { is_child = true; });
   if (is_child) ++calls_in_child;
+  if (is_unloaded) return CUDA_ERROR_DEINITIALIZED;
   if (function.ends_with("_v2")) function.remove_suffix(3);
   return next_fault.of(function);
 }
@@ -101,16 +104,56 @@ struct event_core {
 };
 
 thread_local CUcontext current = nullptr;
-std::mutex capturing;  // of all streams
 std::atomic<int> device_count{1};
+constexpr int most_devices = 8;
+constexpr int lowest_priority = 0;
+constexpr int highest_priority = -5;
+std::atomic<int> retained[most_devices];  // primary contexts, how often
+std::atomic<int> timing_events{0};        // that were ever made
+std::atomic<int> living_events{0};
+std::atomic<int> living_streams{0};
 
 CUcontext context_of(int device) {
   return reinterpret_cast<CUcontext>(0x1000 + std::uintptr_t{16} * static_cast<unsigned>(device));
 }
-bool is_context(CUcontext c) {
+int device_of(CUcontext c) {
   for (int i = 0; i < device_count; ++i)
-    if (c == context_of(i)) return true;
-  return false;
+    if (c == context_of(i)) return i;
+  return -1;
+}
+bool is_context(CUcontext c) {
+  return device_of(c) >= 0;
+}
+
+/// What some streams are given goes into a graph.
+struct capture {
+  const CUgraph graph;
+  const CUstream origin;
+  const CUstreamCaptureMode mode;
+  const std::thread::id by = std::this_thread::get_id();
+  bool is_valid = true;
+  bool is_over = false;
+  std::set<CUstream> streams{};
+};
+std::mutex capturing;  // for all of these, and for which stream and event belongs to which
+std::set<std::shared_ptr<capture>>& captures = *new std::set<std::shared_ptr<capture>>;  // for good
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/// enter() for a call that no capture would notice: captures that forbid it are not valid any more.
+CUresult enter_unsafely(std::string_view function) {
+  if (const CUresult no = enter(function)) return no;
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+  const std::scoped_lock lock(capturing);
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& each : captures) {
+    const bool is_mine = each->by == std::this_thread::get_id();
+    if (is_mine ? each->mode == CU_STREAM_CAPTURE_MODE_RELAXED
+                : each->mode != CU_STREAM_CAPTURE_MODE_GLOBAL || thread_mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+      continue;
+    each->is_valid = false;
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result;
 }
 
 }  // namespace
@@ -122,7 +165,6 @@ struct CUgraph_st {
     std::set<std::size_t> after;
   };
   std::vector<node> nodes;
-  std::set<CUstream> streams;  // that are being captured into it
 
   /// Whether the node comes before one of these, or is one.
   [[nodiscard]] bool is_behind(const std::set<std::size_t>& ends, std::size_t wanted) const {
@@ -155,13 +197,26 @@ struct CUgraphExec_st {
 };
 
 struct CUevent_st {
+  CUevent_st(CUcontext of, bool timed) : context(of), is_timed(timed) { ++living_events; }
+  ~CUevent_st() { --living_events; }
+  /// Refuses what cannot be done with an event that was last recorded in a capture.
+  CUresult expect_not_captured() {
+    const std::scoped_lock lock(capturing);
+    if (captured == nullptr) return CUDA_SUCCESS;
+    captured->is_valid = false;
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+
+  const CUcontext context;
+  const bool is_timed;
   std::shared_ptr<event_core> core = std::make_shared<event_core>();
-  CUgraph captured = nullptr;    // it was recorded in a stream that was being captured,
-  std::set<std::size_t> behind;  // behind these
+  std::shared_ptr<capture> captured;  // in which it was recorded last,
+  std::set<std::size_t> behind;       // behind these
 };
 
 struct CUstream_st {
-  explicit CUstream_st(CUcontext of) : context(of), thread([this] { run(); }) {}
+  CUstream_st(CUcontext of, unsigned made_with, int wanted)
+      : context(of), flags(made_with), priority(wanted), thread([this] { run(); }) {}
   ~CUstream_st() {
     {
       const std::scoped_lock lock(mutex);
@@ -170,18 +225,49 @@ struct CUstream_st {
     changed.notify_all();
     thread.join();
   }
-  void add(std::function<void()> work) {
+  CUresult add(std::function<void()> work) {
     {
       const std::scoped_lock lock(capturing);
+      if (const CUresult no = expect_usable()) return no;
       if (captured != nullptr) {
-        captured->nodes.push_back({std::move(work), ends});
-        ends = {captured->nodes.size() - 1};
-        return;
+        auto& nodes = captured->graph->nodes;
+        nodes.push_back({std::move(work), ends});
+        ends = {nodes.size() - 1};
+        return CUDA_SUCCESS;
       }
     }
     const std::scoped_lock lock(mutex);
     queue.push_back(std::move(work));
     changed.notify_all();
+    return CUDA_SUCCESS;
+  }
+  /// Under `capturing`: what is given to a stream is refused if its capture is not valid any more, and, on a
+  /// default stream, while one that is ordered with it is captured.
+  CUresult expect_usable() {
+    if (captured != nullptr) return captured->is_valid ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    CUresult result = CUDA_SUCCESS;
+    for (const auto& each : captures_ordered_with_it()) {
+      each->is_valid = false;
+      result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return result;
+  }
+  std::vector<std::shared_ptr<capture>> captures_ordered_with_it() {
+    std::vector<std::shared_ptr<capture>> found;
+    for (const auto& each : captures) {
+      if (is_default && std::any_of(each->streams.begin(), each->streams.end(), [&](CUstream s) {
+            return s->context == context && (s->flags & CU_STREAM_NON_BLOCKING) == 0;
+          }))
+        found.push_back(each);
+    }
+    return found;
+  }
+  /// Refuses to look whether it is idle while it is captured.
+  CUresult expect_not_captured() {
+    const std::scoped_lock lock(capturing);
+    if (captured == nullptr) return expect_usable();
+    captured->is_valid = false;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   bool is_idle() {
     const std::scoped_lock lock(mutex);
@@ -211,35 +297,44 @@ struct CUstream_st {
   bool stop = false;
   bool is_busy = false;  // with what it has taken from the queue
   CUcontext const context;
-  CUgraph captured = nullptr;
+  const unsigned flags;
+  const int priority;
+  bool is_default = false;
+  std::shared_ptr<capture> captured;
   std::set<std::size_t> ends;  // of what was captured from this stream
   std::thread thread;
 };
 
 namespace {
 
-/// Memory of the host that the device reaches.
-class pinned_memory {
+/// Memory that the driver knows.
+class known_memory {
  public:
-  void add(void* data, std::size_t bytes) {
+  struct block {
+    std::size_t bytes;
+    unsigned type;  // a CUmemorytype
+    int device;     // whose context was current
+  };
+  void add(void* data, std::size_t bytes, unsigned type) {
     const std::scoped_lock lock(mutex_);
-    all_[reinterpret_cast<std::uintptr_t>(data)] = bytes;
+    all_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, type, device_of(current)};
   }
-  void remove(void* data) {
+  bool remove(void* data) {
     const std::scoped_lock lock(mutex_);
-    all_.erase(reinterpret_cast<std::uintptr_t>(data));
+    return all_.erase(reinterpret_cast<std::uintptr_t>(data)) != 0;
   }
-  bool has(std::uintptr_t p) {
+  std::optional<block> find(std::uintptr_t p) {
     const std::scoped_lock lock(mutex_);
     const auto after = all_.upper_bound(p);
-    return after != all_.begin() && p - std::prev(after)->first < std::prev(after)->second;
+    if (after == all_.begin() || p - std::prev(after)->first >= std::prev(after)->second.bytes) return {};
+    return std::prev(after)->second;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::uintptr_t, std::size_t> all_;
+  std::map<std::uintptr_t, block> all_;
 };
-pinned_memory& pinned = *new pinned_memory;  // for good
+known_memory& memory = *new known_memory;  // for good
 
 /// Null and the legacy handle are the default stream of the context that is current.
 CUstream stream_of(CUstream s) {
@@ -249,15 +344,32 @@ CUstream stream_of(CUstream s) {
   static auto* const all = new std::map<CUcontext, std::unique_ptr<CUstream_st>>;  // for good
   const std::scoped_lock lock(mutex);
   auto& found = (*all)[current];
-  if (found == nullptr) found = std::make_unique<CUstream_st>(current);
+  if (found == nullptr) {
+    found = std::make_unique<CUstream_st>(current, CU_STREAM_DEFAULT, 0);
+    found->is_default = true;
+  }
   return found.get();
 }
 
 CUresult copy_later(CUstream on, void* to, const void* from, std::size_t bytes) {
   if (status() != CUDA_SUCCESS) return status();
   on = stream_of(on);
-  if (on == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  on->add([=] { std::memcpy(to, from, bytes); });
+  if (on == nullptr || !is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  return on->add([=] { std::memcpy(to, from, bytes); });
+}
+
+void* pointer_of(CUdeviceptr p) {
+  return reinterpret_cast<void*>(p);
+}
+
+CUresult allocate(CUdeviceptr* made, std::size_t bytes) {
+  *made = 0;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (status() != CUDA_SUCCESS) return status();
+  void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
+  if (data == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  memory.add(data, bytes, CU_MEMORYTYPE_DEVICE);
+  *made = reinterpret_cast<CUdeviceptr>(data);
   return CUDA_SUCCESS;
 }
 
@@ -266,15 +378,14 @@ CUresult set_later(CUstream on, CUdeviceptr to, std::size_t pitch, Word value, s
                    std::size_t height) {
   if (status() != CUDA_SUCCESS) return status();
   on = stream_of(on);
-  if (on == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  on->add([=] {
+  if (on == nullptr || !is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  return on->add([=] {
     for (std::size_t row = 0; row < height; ++row) {
       for (std::size_t i = 0; i < width; ++i) {
         std::memcpy(reinterpret_cast<char*>(to) + row * pitch + i * sizeof(Word), &value, sizeof(Word));
       }
     }
   });
-  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -284,8 +395,9 @@ extern "C" {
 void fake_cuda_lose() {
   is_lost = true;
 }
+/// At most 8.
 void fake_cuda_devices(int count) {
-  device_count = count;
+  device_count = std::min(count, most_devices);
 }
 void fake_cuda_unload() {
   is_unloaded = true;
@@ -299,6 +411,21 @@ bool fake_cuda_fail(const char* call, int skip, int code) {
 int fake_cuda_calls_in_child() {
   return calls_in_child;
 }
+/// How many events with timing were made so far.
+int fake_cuda_timing_events() {
+  return timing_events;
+}
+/// How many events and streams there are now, without default streams, and how often a primary context is
+/// retained.
+int fake_cuda_living_events() {
+  return living_events;
+}
+int fake_cuda_living_streams() {
+  return living_streams;
+}
+int fake_cuda_retained(int device) {
+  return retained[device];
+}
 
 CUresult cuInit(unsigned) {
   if (const CUresult no = enter(__func__)) return no;
@@ -310,14 +437,14 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorName(CUresult code, const char** name) {
-  if (const CUresult no = enter(__func__)) return no;
+  (void)enter(__func__);
   *name = code == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
           : code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
                                              : "CUDA_ERROR";
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorString(CUresult, const char** text) {
-  if (const CUresult no = enter(__func__)) return no;
+  (void)enter(__func__);
   *text = "an imitated error";
   return CUDA_SUCCESS;
 }
@@ -353,11 +480,15 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (const CUresult no = enter(__func__)) return no;
+  if (device < 0 || device >= device_count) return CUDA_ERROR_INVALID_DEVICE;
+  ++retained[device];
   *context = context_of(device);
   return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   if (const CUresult no = enter(__func__)) return no;
+  if (retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  --retained[device];
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCurrent(CUcontext* context) {
@@ -367,6 +498,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 CUresult cuCtxSetCurrent(CUcontext context) {
   if (const CUresult no = enter(__func__)) return no;
+  if (context != nullptr && !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
   current = context;
   return CUDA_SUCCESS;
 }
@@ -376,21 +508,33 @@ CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
 }
 CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
   if (const CUresult no = enter(__func__)) return no;
-  *lowest = 0;
-  *highest = -5;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  *lowest = lowest_priority;
+  *highest = highest_priority;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamCreateWithPriority(CUstream* made, unsigned, int) {
-  if (const CUresult no = enter(__func__)) return no;
+CUresult cuStreamCreateWithPriority(CUstream* made, unsigned flags, int priority) {
+  if (const CUresult no = enter_unsafely(__func__)) return no;
   if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
   if (status() != CUDA_SUCCESS) return status();
-  *made = new CUstream_st(current);
+  *made = new CUstream_st(current, flags, std::clamp(priority, highest_priority, lowest_priority));
+  ++living_streams;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream s) {
   if (const CUresult no = enter(__func__)) return no;
-  if (is_unloaded) return status();
   delete s;
+  --living_streams;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetFlags(CUstream s, unsigned* flags) {
+  if (const CUresult no = enter(__func__)) return no;
+  *flags = s->flags;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetPriority(CUstream s, int* priority) {
+  if (const CUresult no = enter(__func__)) return no;
+  *priority = s->priority;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx(CUstream s, CUcontext* context) {
@@ -403,7 +547,10 @@ CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* found) {
   s = stream_of(s);
   if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const std::scoped_lock lock(capturing);
-  *found = s->captured != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!s->captures_ordered_with_it().empty()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  *found = s->captured == nullptr  ? CU_STREAM_CAPTURE_STATUS_NONE
+           : s->captured->is_valid ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                   : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
@@ -414,50 +561,65 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned) {
   if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   {
     const std::scoped_lock lock(capturing);
+    if (const CUresult no = s->expect_usable()) return no;
     if (e->captured != nullptr) {
+      if (e->captured->is_over) return CUDA_ERROR_CAPTURED_EVENT;
+      if (s->captured != nullptr && s->captured != e->captured) {
+        s->captured->is_valid = e->captured->is_valid = false;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+      }
       if (s->captured == nullptr) s->ends.clear();
       s->captured = e->captured;
       s->captured->streams.insert(s);
       s->ends.insert(e->behind.begin(), e->behind.end());
       return CUDA_SUCCESS;
     }
-    if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    if (s->captured != nullptr) {
+      s->captured->is_valid = false;
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
   }
   std::uint64_t which = 0;
   {
     const std::scoped_lock lock(e->core->mutex);
     which = e->core->recorded;
   }
-  s->add([core = e->core, which] { core->wait_for(which); });
-  return CUDA_SUCCESS;
+  return s->add([core = e->core, which] { core->wait_for(which); });
 }
-CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
   if (const CUresult no = enter(__func__)) return no;
   if (is_lost) return status();
+  if (s == nullptr || s == CU_STREAM_LEGACY) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::scoped_lock lock(capturing);
   if (s->captured != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  s->captured = new CUgraph_st;
+  s->captured = std::make_shared<capture>(capture{new CUgraph_st, s, mode});
   s->captured->streams.insert(s);
   s->ends.clear();
+  captures.insert(s->captured);
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream s, CUgraph* made) {
   if (const CUresult no = enter(__func__)) return no;
+  *made = nullptr;
   const std::scoped_lock lock(capturing);
-  CUgraph found = s->captured;
-  if (found == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  const std::shared_ptr<capture> ended = s->captured;
+  if (ended == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (ended->origin != s) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (ended->mode != CU_STREAM_CAPTURE_MODE_RELAXED && ended->by != std::this_thread::get_id())
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   bool is_joined = true;
-  for (CUstream each : found->streams) {
-    for (const std::size_t end : each->ends) is_joined = is_joined && found->is_behind(s->ends, end);
+  for (CUstream each : ended->streams) {
+    for (const std::size_t end : each->ends) is_joined = is_joined && ended->graph->is_behind(s->ends, end);
     each->captured = nullptr;
   }
-  found->streams.clear();
-  if (!is_joined || is_lost) {
-    delete found;
-    *made = nullptr;
-    return is_lost ? status() : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  ended->is_over = true;
+  captures.erase(ended);
+  if (!ended->is_valid || !is_joined || is_lost) {
+    delete ended->graph;
+    if (is_lost) return status();
+    return ended->is_valid ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   }
-  *made = found;
+  *made = ended->graph;
   return CUDA_SUCCESS;
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
@@ -470,8 +632,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
   if (const CUresult no = enter(__func__)) return no;
   if (is_lost) return status();
-  s->add([graph] { graph->run(); });
-  return CUDA_SUCCESS;
+  return s->add([graph] { graph->run(); });
 }
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
   if (const CUresult no = enter(__func__)) return no;
@@ -484,40 +645,34 @@ CUresult cuGraphDestroy(CUgraph graph) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream s) {
-  if (const CUresult no = enter(__func__)) return no;
-  if (is_unloaded) return status();
+  if (const CUresult no = enter_unsafely(__func__)) return no;
   s = stream_of(s);
   if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  {
-    const std::scoped_lock lock(capturing);
-    if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  if (const CUresult no = s->expect_not_captured()) return no;
   const auto core = std::make_shared<event_core>();
-  s->add([core] { core->finish(1); });
+  if (const CUresult no = s->add([core] { core->finish(1); })) return no;
   core->wait_for(1);
   return status();
 }
 CUresult cuStreamQuery(CUstream s) {
-  if (const CUresult no = enter(__func__)) return no;
+  if (const CUresult no = enter_unsafely(__func__)) return no;
   if (status() != CUDA_SUCCESS) return status();
   s = stream_of(s);
   if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  {
-    const std::scoped_lock lock(capturing);
-    if (s->captured != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  if (const CUresult no = s->expect_not_captured()) return no;
   return s->is_idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
-CUresult cuEventCreate(CUevent* made, unsigned) {
+CUresult cuEventCreate(CUevent* made, unsigned flags) {
   if (const CUresult no = enter(__func__)) return no;
   if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
   if (status() != CUDA_SUCCESS) return status();
-  *made = new CUevent_st;
+  const bool is_timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
+  if (is_timed) ++timing_events;
+  *made = new CUevent_st(current, is_timed);
   return CUDA_SUCCESS;
 }
 CUresult cuEventDestroy(CUevent e) {
   if (const CUresult no = enter(__func__)) return no;
-  if (is_unloaded) return status();
   delete e;
   return CUDA_SUCCESS;
 }
@@ -526,34 +681,28 @@ CUresult cuEventRecord(CUevent e, CUstream s) {
   if (status() != CUDA_SUCCESS) return status();
   s = stream_of(s);
   if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (e == nullptr || e->context != s->context) return CUDA_ERROR_INVALID_HANDLE;
   {
     const std::scoped_lock lock(capturing);
+    if (const CUresult no = s->expect_usable()) return no;
     e->captured = s->captured;
     e->behind = s->ends;
     if (e->captured != nullptr) return CUDA_SUCCESS;
   }
   // One at a time, so that the order of the numbers is that of the queue.
   const std::scoped_lock lock(e->core->mutex);
-  s->add([core = e->core, which = ++e->core->recorded] { core->finish(which); });
-  return CUDA_SUCCESS;
+  return s->add([core = e->core, which = ++e->core->recorded] { core->finish(which); });
 }
 CUresult cuEventQuery(CUevent e) {
-  if (const CUresult no = enter(__func__)) return no;
+  if (const CUresult no = enter_unsafely(__func__)) return no;
   if (status() != CUDA_SUCCESS) return status();
-  {
-    const std::scoped_lock lock(capturing);
-    if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  if (const CUresult no = e->expect_not_captured()) return no;
   const std::scoped_lock lock(e->core->mutex);
   return e->core->done >= e->core->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent e) {
-  if (const CUresult no = enter(__func__)) return no;
-  if (is_unloaded) return status();
-  {
-    const std::scoped_lock lock(capturing);
-    if (e->captured != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (const CUresult no = e->expect_not_captured()) return no;
   std::uint64_t which = 0;
   {
     const std::scoped_lock lock(e->core->mutex);
@@ -565,47 +714,53 @@ CUresult cuEventSynchronize(CUevent e) {
 CUresult cuEventElapsedTime(float* ms, CUevent from, CUevent to) {
   if (const CUresult no = enter(__func__)) return no;
   if (is_lost) return status();
-  if (cuEventQuery(from) != CUDA_SUCCESS || cuEventQuery(to) != CUDA_SUCCESS) return CUDA_ERROR_NOT_READY;
+  if (from == to) {
+    *ms = 0;
+    return CUDA_SUCCESS;
+  }
   const std::scoped_lock lock(from->core->mutex, to->core->mutex);
+  for (const CUevent each : {from, to}) {
+    if (!each->is_timed || each->core->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
+    if (each->core->done < each->core->recorded) return CUDA_ERROR_NOT_READY;
+  }
   *ms = std::chrono::duration<float, std::milli>(to->core->at - from->core->at).count();
   return CUDA_SUCCESS;
 }
 CUresult cuMemAlloc(CUdeviceptr* made, std::size_t bytes) {
-  if (const CUresult no = enter(__func__)) return no;
-  *made = 0;
-  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
-  if (status() != CUDA_SUCCESS) return status();
-  void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
-  *made = reinterpret_cast<CUdeviceptr>(data);
-  return data != nullptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  return allocate(made, bytes);
 }
 CUresult cuMemFree(CUdeviceptr data) {
-  if (const CUresult no = enter(__func__)) return no;
-  std::free(reinterpret_cast<void*>(data));
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!memory.remove(pointer_of(data))) return CUDA_ERROR_INVALID_VALUE;
+  std::free(pointer_of(data));
   return CUDA_SUCCESS;
 }
-CUresult cuMemAllocAsync(CUdeviceptr* made, std::size_t bytes, CUstream) {
+CUresult cuMemAllocAsync(CUdeviceptr* made, std::size_t bytes, CUstream s) {
   if (const CUresult no = enter(__func__)) return no;
-  return cuMemAlloc(made, bytes);
+  if (const CUresult no = allocate(made, bytes)) return no;
+  return s->add([=, data = *made] { std::memset(pointer_of(data), 0xdb, bytes); });  // there from here on
 }
 CUresult cuMemFreeAsync(CUdeviceptr data, CUstream s) {
   if (const CUresult no = enter(__func__)) return no;
-  s->add([=] { std::free(reinterpret_cast<void*>(data)); });
-  return CUDA_SUCCESS;
+  if (!memory.remove(pointer_of(data))) return CUDA_ERROR_INVALID_VALUE;
+  return s->add([=] { std::free(pointer_of(data)); });
 }
 CUresult cuMemHostAlloc(void** made, std::size_t bytes, unsigned) {
-  if (const CUresult no = enter(__func__)) return no;
   *made = nullptr;
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
   if (status() != CUDA_SUCCESS) return status();
   const std::size_t whole = (bytes + 4095) / 4096 * 4096;
   *made = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, whole);
   if (*made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  pinned.add(*made, whole);
+  memory.add(*made, whole, CU_MEMORYTYPE_HOST);
   return CUDA_SUCCESS;
 }
 CUresult cuMemFreeHost(void* data) {
-  if (const CUresult no = enter(__func__)) return no;
-  pinned.remove(data);
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (!memory.remove(data)) return CUDA_ERROR_INVALID_VALUE;
   std::free(data);
   return CUDA_SUCCESS;
 }
@@ -642,15 +797,18 @@ CUresult cuMemsetD2D32Async(CUdeviceptr to, std::size_t pitch, unsigned value, s
 }
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr p) {
   if (const CUresult no = enter(__func__)) return no;
-  // As for memory that the driver does not know, nothing is set for any but pinned memory.
-  if (count == 1 && attributes[0] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE && pinned.has(p))
-    *static_cast<unsigned*>(data[0]) = CU_MEMORYTYPE_HOST;
+  // As for memory that the driver does not know, nothing is set for any but its own.
+  if (const auto found = memory.find(p)) {
+    for (unsigned i = 0; i < count; ++i) {
+      if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *static_cast<unsigned*>(data[i]) = found->type;
+      if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = found->device;
+    }
+  }
   return CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   if (const CUresult no = enter(__func__)) return no;
-  thread_local CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::swap(now, *mode);
+  std::swap(thread_mode, *mode);
   return CUDA_SUCCESS;
 }
 /// As a kernel would be.
@@ -658,9 +816,9 @@ CUresult fake_cuda_launch(CUstream s, const std::function<void()>& work) {
   if (const CUresult no = enter(__func__)) return no;
   if (status() != CUDA_SUCCESS) return status();
   s = stream_of(s);
-  if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  s->add(work);
-  return CUDA_SUCCESS;
+  if (s == nullptr || !is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (s->context != current) return CUDA_ERROR_INVALID_HANDLE;  // a stream of another device
+  return s->add(work);
 }
 
 }  // extern "C"

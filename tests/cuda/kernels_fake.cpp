@@ -66,6 +66,13 @@ void synchronize(stream on) {
   if (code != CUDA_SUCCESS) throw cuda::error(static_cast<int>(code), "cuStreamSynchronize");
 }
 void* make_pinned(std::size_t bytes) {
+  // As CUDA's runtime does: the first device is current if there is none.
+  CUcontext context = nullptr;
+  (void)library().function<CUresult(CUcontext*)>("cuCtxGetCurrent")(&context);
+  if (context == nullptr) {
+    (void)library().function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0);
+    (void)library().function<CUresult(CUcontext)>("cuCtxSetCurrent")(context);
+  }
   void* made = nullptr;
   if (library().function<CUresult(void**, std::size_t, unsigned)>("cuMemHostAlloc")(&made, bytes, 0) !=
       CUDA_SUCCESS)
