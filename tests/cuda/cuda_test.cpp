@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "braid/trace.hpp"
@@ -232,11 +233,107 @@ TEST(cuda_backend, memory_comes_from_the_source_that_is_given) {
   EXPECT_GT(rt->trim(), 0U);
 }
 
-TEST(cuda_backend, streams_take_priorities) {
-  const auto rt = make({.streams = 2, .priorities = {-100, 100}});  // brought into the device's range
+// By what the stream of a body was made with: its flags, and its priority.
+std::pair<unsigned, int> flags_and_priority(native on) {
+  unsigned flags = 9;
+  int priority = 9;
+  EXPECT_EQ(driver_function<int(native, unsigned*)>("cuStreamGetFlags")(on, &flags), 0);
+  EXPECT_EQ(driver_function<int(native, int*)>("cuStreamGetPriority")(on, &priority), 0);
+  return {flags, priority};
+}
+
+TEST(cuda_backend, streams_do_not_block_and_have_the_priorities_that_are_asked_for) {
+  const auto rt = make({.streams = 4, .priorities = {-100, -1, 100}});  // brought into the device's range
+  int lowest = 0;
+  int highest = 0;
   auto x = rt->make_buffer<int>(8, zeroed, "x");
-  for (std::uint64_t i = 0; i < 4; ++i) cuda_fixture::increment(*rt, x, stream_id{i});
-  EXPECT_EQ(rt->read(x).get(), constant(8, 4));
+  rt->submit(stream_id{0}, "look", [&](native) {
+    EXPECT_EQ(driver_function<int(int*, int*)>("cuCtxGetStreamPriorityRange")(&lowest, &highest), 0);
+  });
+  ASSERT_LT(highest, -1);
+  constexpr unsigned non_blocking = 1;
+  const int wanted[] = {highest, -1, lowest, highest};
+  const auto use_each = [&] {
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      rt->submit(stream_id{i}, "use", read_write(x), [&, i](native on, std::span<int> all) {
+        EXPECT_EQ(flags_and_priority(on), std::pair(non_blocking, wanted[i])) << "stream " << i;
+        test::increment(on, all.data(), all.size());
+      });
+    }
+  };
+  use_each();
+  const recording graph = rt->record(use_each);
+  EXPECT_TRUE(graph.is_graph());
+  graph.replay();
+  const native aside = rt->engine().stream_of(rt->engine().lane_of(stream_id::special(0))).native();
+  EXPECT_EQ(flags_and_priority(aside), std::pair(non_blocking, lowest));
+  EXPECT_EQ(rt->read(x).get(), constant(8, 8));
+}
+
+TEST(cuda_backend, events_have_no_timing) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it counts them";
+  auto* const timed = driver_function<int()>("fake_cuda_timing_events");
+  const int before = timed();
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  auto y = rt->make_buffer<int>(16, zeroed, "y");
+  const auto use_both = [&] {
+    cuda_fixture::add(*rt, x, y, stream_id{1});
+    cuda_fixture::add(*rt, y, x, stream_id{2});
+  };
+  use_both();
+  rt->record(use_both).replay();
+  rt->record(use_both, {.graph = false}).replay();
+  const cuda::event written = rt->last_write(x);
+  rt->retire(std::make_unique<int>(1), stream_id{1});
+  rt->wait(y);
+  rt->synchronize();
+  EXPECT_GT(rt->backend().events_made(), 0U);
+  EXPECT_EQ(timed(), before);
+}
+
+// Of the imitated driver: events, streams, and how often the first device is retained.
+std::array<int, 3> things_of_the_driver() {
+  return {driver_function<int()>("fake_cuda_living_events")(),
+          driver_function<int()>("fake_cuda_living_streams")(),
+          driver_function<int(int)>("fake_cuda_retained")(0)};
+}
+
+TEST(cuda_backend, a_runtime_that_goes_leaves_nothing_of_the_driver_behind) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it counts what there is";
+  const std::string file = ::testing::TempDir() + "braid_cuda_left_" + std::to_string(::getpid()) + ".json";
+  const auto before = things_of_the_driver();
+  std::optional<cuda::event> kept;
+  {
+    const auto rt = make({.memory = cuda::async_source()});
+    auto x = rt->make_buffer<int>(16, zeroed, "x");
+    auto y = rt->make_buffer<int>(16, zeroed, "y");
+    const auto use_both = [&] {
+      cuda_fixture::add(*rt, x, y, stream_id{1});
+      cuda_fixture::add(*rt, y, x, stream_id{2});
+    };
+    {
+      const tracing trace(file);
+      use_both();
+      rt->record(use_both).replay();
+    }
+    kept = rt->last_write(x);
+  }
+  std::filesystem::remove(file);
+  EXPECT_NE(things_of_the_driver(), before) << "an event may outlive its runtime";
+  kept.reset();
+  EXPECT_EQ(things_of_the_driver(), before);
+}
+
+TEST(cuda_backend, memory_of_the_driver_that_is_not_there_yet_is_waited_for) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  const auto source = cuda::async_source();
+  constexpr int out_of_memory = 2;
+  fail("cuStreamSynchronize", 0, out_of_memory);
+  EXPECT_EQ(source->allocate(4096), nullptr);
+  EXPECT_NE(source->last_error().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos);
+  EXPECT_TRUE(fail(nullptr, 0, 0));
 }
 
 TEST(cuda_backend, an_object_is_attached_to_a_stream_until_it_goes) {

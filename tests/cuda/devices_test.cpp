@@ -44,6 +44,30 @@ class two_devices : public testing::Test {
   static std::size_t device_of(cuda::runtime& rt, std::uint64_t id) {
     return rt.backend().device_of(rt.engine().stream_of(rt.engine().lane_of(stream_id{id})));
   }
+  /// Of the context of the stream, which is current.
+  static int device_of_context(native on) {
+    void* context = nullptr;
+    void* now = nullptr;
+    EXPECT_EQ(driver_function<int(native, void**)>("cuStreamGetCtx")(on, &context), 0);
+    EXPECT_EQ(driver_function<int(void**)>("cuCtxGetCurrent")(&now), 0);
+    EXPECT_EQ(now, context);
+    for (const int device : {0, 1}) {
+      void* its = nullptr;
+      EXPECT_EQ(driver_function<int(void**, int)>("cuDevicePrimaryCtxRetain")(&its, device), 0);
+      EXPECT_EQ(driver_function<int(int)>("cuDevicePrimaryCtxRelease_v2")(device), 0);
+      if (its == context) return device;
+    }
+    return -1;
+  }
+  static int device_of_pointer(const void* p) {
+    int ordinal = -1;
+    void* values[] = {&ordinal};
+    int attributes[] = {9};  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    EXPECT_EQ(driver_function<int(unsigned, int*, void**, std::uint64_t)>("cuPointerGetAttributes")(
+                  1, attributes, values, reinterpret_cast<std::uintptr_t>(p)),
+              0);
+    return ordinal;
+  }
 };
 
 TEST_F(two_devices, streams_belong_to_devices_by_their_slot) {
@@ -52,6 +76,62 @@ TEST_F(two_devices, streams_belong_to_devices_by_their_slot) {
   EXPECT_EQ(device_of(*rt, 3), 0U);  // slot 0
   EXPECT_EQ(device_of(*rt, 2), 0U);
   EXPECT_EQ(device_of(*rt, 1), 1U);
+}
+
+TEST_F(two_devices, each_has_memory_and_streams_of_its_own) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  std::vector<buffer<int>> all;
+  const auto look = [&](std::uint64_t id) {
+    all.push_back(rt->make_buffer<int>(std::uint64_t{1} << 20, "x"));
+    rt->submit(stream_id{id}, "look", write(all.back()), [&](native on, std::span<int> x) {
+      EXPECT_EQ(device_of_context(on), static_cast<int>(id % 2)) << "stream " << id;
+      EXPECT_EQ(device_of_pointer(x.data()), static_cast<int>(id % 2)) << "stream " << id;
+      test::fill(on, x.data(), x.size(), 1);
+    });
+  };
+  for (std::uint64_t id = 0; id < 4; ++id) look(id);
+  for (buffer<int>& x : all) EXPECT_EQ(rt->read(x).get(), constant(x.size(), 1));
+  all.clear();
+  EXPECT_GT(rt->trim(), 0U);
+  look(1);  // new, after all of it was given back
+}
+
+TEST_F(two_devices, memory_that_is_adopted_is_of_the_device_that_it_was_allocated_on) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  constexpr std::size_t bytes = 4096;
+  std::uint64_t theirs = 0;
+  rt->submit(stream_id{1}, "allocate", [&](native) {
+    EXPECT_EQ(driver_function<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&theirs, bytes), 0);
+  });
+  {
+    auto x = rt->adopt(std::span<int>(reinterpret_cast<int*>(theirs), bytes / sizeof(int)), "theirs");
+    cuda_fixture::fill(*rt, x, 3, stream_id{3});
+    expect_misuse(misuse::unreachable, "'theirs'", [&] { cuda_fixture::increment(*rt, x, stream_id{2}); });
+    EXPECT_EQ(rt->read(x).get(), constant(bytes / sizeof(int), 3));
+  }
+  rt->synchronize();
+  EXPECT_EQ(driver_function<int(std::uint64_t)>("cuMemFree_v2")(theirs), 0);
+}
+
+TEST_F(two_devices, a_graph_gives_the_streams_of_one_that_has_gone_to_the_same_device) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  auto x = rt->make_buffer<int>(64, "x");
+  auto y = rt->make_buffer<int>(64, "y");
+  cuda_fixture::fill(*rt, x, 0, stream_id{0});
+  cuda_fixture::fill(*rt, y, 0, stream_id{1});
+  for (const std::uint64_t id : {0U, 1U, 0U, 3U, 2U}) {
+    const recording r = rt->record([&] {
+      rt->submit(stream_id{id}, "look", read_write(id % 2 == 0 ? x : y), [&](native on, std::span<int> all) {
+        EXPECT_EQ(device_of_context(on), static_cast<int>(id % 2));
+        test::increment(on, all.data(), all.size());
+      });
+    });
+    EXPECT_TRUE(r.is_graph());
+    r.replay();
+    rt->synchronize();
+  }
+  EXPECT_EQ(rt->read(x).get(), constant(64, 3));
+  EXPECT_EQ(rt->read(y).get(), constant(64, 2));
 }
 
 TEST_F(two_devices, ops_that_name_no_stream_go_where_their_data_is) {
