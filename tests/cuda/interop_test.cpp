@@ -95,9 +95,15 @@ class capture {
   explicit capture(native of) : of_(of) {
     EXPECT_EQ(driver_function<int(native, int)>("cuStreamBeginCapture_v2")(of_, 0), 0);
   }
+  ~capture() {
+    if (!is_over_) (void)end();  // the test has failed
+  }
+  capture(const capture&) = delete;
+  capture& operator=(const capture&) = delete;
   /// Whether nobody disturbed it.
   bool end() {
     void* graph = nullptr;
+    is_over_ = true;
     const int code = driver_function<int(native, void**)>("cuStreamEndCapture")(of_, &graph);
     if (graph != nullptr) (void)driver_function<int(void*)>("cuGraphDestroy")(graph);
     return code == 0;
@@ -105,6 +111,7 @@ class capture {
 
  private:
   native of_;
+  bool is_over_ = false;
 };
 
 TEST(cuda_interop, a_submit_to_a_stream_that_is_captured_is_refused) {
@@ -125,6 +132,83 @@ TEST(cuda_interop, a_submit_to_a_stream_that_is_captured_is_refused) {
   EXPECT_TRUE(of.end());
   cuda_fixture::increment(*rt, x, stream_id{1});
   EXPECT_EQ(rt->read(x).get(), constant(4, 2));
+}
+
+/// Everything that a program does with a runtime, while somebody captures.
+void use_in_every_way(cuda::runtime& rt, cuda::runtime& other) {
+  auto x = rt.make_buffer<int>(64, zeroed, "x");
+  auto y = rt.make_buffer<int>(64, "y");
+  auto z = other.make_buffer<int>(64, zeroed, "z");
+  for (std::uint64_t i = 0; i < 8; ++i) cuda_fixture::increment(rt, x, stream_id{i});  // some are new
+  rt.copy(y, x);
+  other.copy(z, y);
+  bool is_gone = false;
+  rt.retire(detail::at_destruction([&]() noexcept { is_gone = true; }), stream_id{3});
+  rt.wait_for(stream_id{2}, other.last_access(z));
+  rt.note(read(y), other.last_write(z));
+  rt.wait(y);
+  rt.wait(stream_id{1});
+  EXPECT_EQ(other.read(z).get(), constant(64, 8));
+  const std::vector<int> much = counting(1 << 20);
+  auto large = rt.make_buffer<int>(much.size(), "large");  // with a stage, which is new too
+  rt.write(large, much).wait();
+  EXPECT_EQ(rt.read(large).get(), much);
+  large = {};
+  rt.synchronize();
+  while (rt.stats().streams.reclaimed < rt.stats().streams.retired) std::this_thread::yield();
+  EXPECT_TRUE(is_gone);
+  EXPECT_GT(rt.trim(), 0U);
+  const recording graph = rt.record([&] {
+    cuda_fixture::increment(rt, x, stream_id{1});
+    cuda_fixture::add(rt, y, x, stream_id{2});
+  });
+  EXPECT_TRUE(graph.is_graph());
+  graph.replay(2);
+  EXPECT_EQ(rt.read(y).get(), constant(64, 8 + 9 + 10));
+  const recording one_by_one = rt.record([&] { cuda_fixture::fail(rt, "broken", x); });
+  EXPECT_FALSE(one_by_one.is_graph());
+}
+
+TEST(cuda_interop, a_capture_elsewhere_is_disturbed_by_nothing) {
+  const auto program = make();  // whose streams stand for the program's
+  const auto rt = make();
+  const auto other = make();
+  const native theirs = stream_in(*program, 0);
+  program->synchronize();
+  const auto use = [&] {
+    use_in_every_way(*rt, *other);
+    const auto another = make();
+    use_in_every_way(*another, *rt);
+  };
+  {
+    capture of(theirs);  // of this thread
+    use();
+    EXPECT_TRUE(of.end());
+  }
+  {
+    capture of(theirs);  // of another one
+    std::thread(use).join();
+    EXPECT_TRUE(of.end());
+  }
+  EXPECT_EQ(rt->stats().streams.errors + other->stats().streams.errors, 0U);
+}
+
+// It is what the tests above stand on.
+TEST(cuda_interop, a_call_that_a_capture_would_not_notice_ends_it) {
+  const auto program = make();
+  auto* const query = driver_function<int(cuda::native_event)>("cuEventQuery");
+  const native theirs = stream_in(*program, 0);
+  const cuda::event done =
+      program->backend().record(program->engine().stream_of(program->engine().lane_of(stream_id{1})));
+  test::synchronize(stream_in(*program, 1));
+  constexpr int capture_unsupported = 900;
+  capture of(theirs);
+  EXPECT_EQ(query(done.native()), capture_unsupported);
+  EXPECT_FALSE(of.end());
+  capture again(theirs);
+  std::thread([&] { EXPECT_EQ(query(done.native()), capture_unsupported); }).join();
+  EXPECT_FALSE(again.end());
+  EXPECT_EQ(query(done.native()), 0);
 }
 
 // What others need of an adopted stream was recorded when it was submitted.
