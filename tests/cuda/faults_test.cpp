@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "cuda/support.hpp"
@@ -181,6 +182,155 @@ TEST(cuda_lost_device_DeathTest, a_driver_that_has_gone_is_no_crash) {
     end_child("it went");
   };
   EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "it went");
+}
+
+TEST(cuda_lost_device_DeathTest, a_driver_that_goes_before_a_static_runtime_is_no_crash) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it goes when it is told to";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    static auto* const release = driver_function<int(int)>("cuDevicePrimaryCtxRelease_v2");
+    static constexpr char key = 0;
+    static std::optional<cuda::event> outlives_it;
+    static const std::unique_ptr<cuda::runtime> rt = make();
+    static auto x = rt->make_buffer<int>(64, zeroed, "x");
+    static const recording graph = rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{2}); });
+    rt->submit(stream_id{0}, "attach", [](native on) {
+      const auto destroy = [](void*) {
+        std::fprintf(stderr, "it goes, and the driver says %d\n", release(0));
+      };
+      (void)cuda::detail::attachment(
+          on, &key, [](native) -> void* { return &x; }, destroy);
+    });
+    for (std::uint64_t i = 0; i < 20; ++i) cuda_fixture::increment(*rt, x, stream_id{i % 3});
+    graph.replay();
+    rt->retire(std::make_unique<int>(1), stream_id{1});
+    outlives_it = rt->last_write(x);
+    (void)std::atexit(driver_function<void()>("fake_cuda_unload"));  // comes before what was made until now
+    std::exit(0);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it goes, and the driver says 4\n$");
+}
+
+TEST(cuda_lost_device_DeathTest, with_a_driver_that_has_gone_all_is_over) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it goes when it is told to";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    std::string text = "it is over";
+    {
+      const auto rt = make();
+      auto x = rt->make_buffer<int>(64, zeroed, "x");
+      cuda_fixture::increment(*rt, x, stream_id{1});
+      rt->synchronize();
+      const cuda::event done = rt->last_write(x);
+      rt->retire(std::make_unique<int>(1), stream_id{1});
+      driver_function<void()>("fake_cuda_unload")();
+      try {
+        if (!rt->backend().is_complete(done)) text = "it is not over";
+        rt->backend().wait_event_sync(done);
+      } catch (const std::exception& e) {
+        text = e.what();
+      }
+    }
+    end_child(text);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it is over\n$");
+}
+
+TEST(cuda_faults, a_loss_that_an_allocation_is_the_first_to_learn_of_is_one) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  rt->synchronize();
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  constexpr int illegal_address = 700;
+  fail("cuMemAlloc", 0, illegal_address);
+  const std::string text = text_of_loss([&] {
+    auto large = rt->make_buffer<int>(std::uint64_t{1} << 26, "large");
+    rt->fill(large, 1);
+    rt->wait(large);
+  });
+  EXPECT_TRUE(fail(nullptr, 0, 0));
+  EXPECT_NE(text.find("the CUDA device is lost: cuMemAlloc: CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos)
+      << text;
+  EXPECT_EQ(text_of_loss([&] { rt->wait(x); }), text);
+}
+
+// In a child of fork(): what asks the driver for something, told by its name.
+class child_calls {
+ public:
+  template <class Call>
+  void expect_none(const char* what, Call&& call) {
+    const int before = count_();
+    try {
+      call();
+    } catch (const std::exception&) {
+      // a_forked_child_is_told_so looks at what it is told
+    }
+    if (count_() == before) return;
+    std::fprintf(stderr, "it asks the driver: %s\n", what);
+    ++wrong_;
+  }
+  [[noreturn]] void end() const { _exit(wrong_); }
+
+ private:
+  int (*count_)() = driver_function<int()>("fake_cuda_calls_in_child");
+  int wrong_ = 0;
+};
+
+/// Two runtimes and what belongs to them.
+struct things {
+  std::unique_ptr<cuda::runtime> rt = make();
+  std::unique_ptr<cuda::runtime> other = make();
+  buffer<int> x = rt->make_buffer<int>(64, zeroed, "x");
+  buffer<int> y = other->make_buffer<int>(64, zeroed, "y");
+  std::shared_ptr<memory_source> source = cuda::async_source();
+  void* block = source->allocate(4096);
+  recording graph = rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{1}); });
+  future<std::vector<int>> pending = rt->read(x);
+  std::optional<cuda::event> written = rt->last_write(x);
+  things() {
+    static constexpr char key = 0;
+    rt->submit(stream_id{1}, "attach", [](native on) {
+      (void)cuda::detail::attachment(
+          on, &key, [](native stream) -> void* { return stream; },
+          [](void* stream) { test::synchronize(static_cast<native>(stream)); });
+    });
+    rt->retire(std::make_unique<int>(1), stream_id{1});
+    rt->synchronize();
+    other->synchronize();
+  }
+};
+
+/// Calls it in a child, after fork().
+template <class Call>
+void expect_none_of_a_child(Call&& in_child) {
+  const auto all = std::make_unique<things>();
+  const pid_t child = fork();
+  if (child == 0) {
+    child_calls calls;
+    in_child(*all, calls);
+    calls.end();
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "so many asked the driver";
+  all->source->free(all->block, 4096);
+}
+
+TEST(cuda_faults, what_goes_in_a_forked_child_asks_nothing_of_the_driver) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it counts what a child asks for";
+  expect_none_of_a_child([](things& all, child_calls& calls) {
+    calls.expect_none("a future", [&] { all.pending = {}; });
+    calls.expect_none("an event", [&] { all.written.reset(); });
+    calls.expect_none("a graph", [&] { all.graph = {}; });
+    calls.expect_none("a buffer", [&] { all.x = {}; });
+    calls.expect_none("a block of the driver's memory", [&] { all.source->free(all.block, 4096); });
+    calls.expect_none("the driver's memory", [&] { all.source.reset(); });
+    calls.expect_none("a runtime", [&] { all.rt.reset(); });
+    calls.expect_none("a runtime, before what belongs to it", [&] { all.other.reset(); });
+    calls.expect_none("a buffer of one that has gone", [&] { all.y = {}; });
+  });
 }
 
 }  // namespace
