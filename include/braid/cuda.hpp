@@ -301,6 +301,8 @@ class backend {
   [[nodiscard]] bool is_reachable(const void* p) const noexcept;
   [[nodiscard]] std::exception_ptr failure() const noexcept;
   void note_thrown(const std::exception_ptr& what);
+  /// Asks the driver whether the device is lost; failure() tells.
+  void look_for_loss() noexcept;
   /// Whether this process is a child of the one that opened the device: nothing of it can be used.
   [[nodiscard]] bool is_orphaned() const noexcept;
   /// How many events there are. Grows to what is in use at once, then stays.

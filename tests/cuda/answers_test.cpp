@@ -98,9 +98,38 @@ TEST(cuda_answers, an_event_of_a_capture_is_refused) {
   cuda_fixture::increment(*rt, x, stream_id{2});
   EXPECT_EQ(rt->read(x).get(), constant(4, 1));
   void* graph = nullptr;
-  EXPECT_EQ(driver_function<int(native, void**)>("cuStreamEndCapture")(theirs, &graph), 0);
+  // To ask for the event ends the capture, too: it is the program that is wrong.
+  (void)driver_function<int(native, void**)>("cuStreamEndCapture")(theirs, &graph);
   if (graph != nullptr) (void)driver_function<int(void*)>("cuGraphDestroy")(graph);
   (void)driver_function<int(cuda::native_event)>("cuEventDestroy_v2")(captured);
+}
+
+// Each event stands behind its own op, not behind those that were asked for before.
+TEST(cuda_answers, an_event_behind_one_buffer_does_not_wait_for_another) {
+  const auto rt = make();
+  const auto other = make();
+  auto a = rt->make_buffer<int>(64, zeroed, "a");
+  auto b = rt->make_buffer<int>(64, zeroed, "b");
+  rt->synchronize();
+  const pinned_ints flag({0});
+  rt->submit(stream_id{1}, "held", read_write(a), [&](native on, std::span<int>) {
+    test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+  });
+  cuda_fixture::increment(*rt, b, stream_id{2});
+  const cuda::event of_a = rt->last_write(a);
+  const cuda::event of_b = rt->last_write(b);
+  const cuda::event used_b = rt->last_access(b);
+  rt->backend().wait_event_sync(of_b);
+  rt->backend().wait_event_sync(used_b);
+  EXPECT_FALSE(rt->backend().is_complete(of_a));
+  auto held = other->make_buffer<int>(64, "held");
+  auto free = other->make_buffer<int>(64, "free");
+  other->copy(held, a);
+  other->copy(free, b);
+  EXPECT_EQ(other->read(free).get(), constant(64, 1));
+  std::atomic_ref<int>(flag[0]).store(1);
+  rt->backend().wait_event_sync(of_a);
+  EXPECT_EQ(other->read(held).get(), constant(64, 0));
 }
 
 // A resource that ops only read would else remember each of them, with its event.
@@ -234,6 +263,25 @@ std::string text_of_loss(auto&& call) {
   return "nothing was thrown";
 }
 
+TEST(cuda_lost_device_DeathTest, a_source_of_memory_that_meets_it_first_is_not_out_of_memory) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it is lost when it is told to";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    std::string text;
+    {
+      const auto rt = make({.memory = cuda::async_source()});
+      auto x = rt->make_buffer<int>(64, zeroed, "x");
+      rt->synchronize();
+      driver_function<void()>("fake_cuda_lose")();
+      auto large = rt->make_buffer<int>(std::uint64_t{1} << 26, "large");
+      text = text_of_loss([&] { rt->fill(large, 1); });
+    }
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^the CUDA device is lost");
+}
+
 TEST(cuda_lost_device_DeathTest, a_library_that_meets_it_first_has_a_code_of_its_own) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto in_child = [] {
@@ -264,29 +312,6 @@ TEST(cuda_lost_device_DeathTest, a_library_that_meets_it_first_has_a_code_of_its
   };
   EXPECT_EXIT(in_child(), testing::ExitedWithCode(0),
               "^the CUDA device is lost: .*in flight: .*'the culprit'");
-}
-
-TEST(cuda_lost_device_DeathTest, a_driver_that_has_gone_is_called_by_no_handle) {
-  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it goes when it is told to";
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto in_child = [] {
-    {
-      static constexpr char key = 0;
-      const auto rt = make();
-      auto x = rt->make_buffer<int>(64, zeroed, "x");
-      rt->submit(stream_id{1}, "with a handle", read_write(x), [](native on, std::span<int>) {
-        (void)cuda::detail::attachment(
-            on, &key, [](native) -> void* { return new int(1); },
-            [](void*) { std::fprintf(stderr, "destroyed too late\n"); });
-      });
-      rt->synchronize();
-      cuda_fixture::increment(*rt, x, stream_id{2});
-      driver_function<void()>("fake_cuda_unload")();
-    }
-    std::fprintf(stderr, "it went\n");
-    std::_Exit(0);
-  };
-  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it went");
 }
 
 }  // namespace

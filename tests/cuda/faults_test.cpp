@@ -188,18 +188,17 @@ TEST(cuda_lost_device_DeathTest, a_driver_that_goes_before_a_static_runtime_is_n
   if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it goes when it is told to";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto in_child = [] {
-    static auto* const release = driver_function<int(int)>("cuDevicePrimaryCtxRelease_v2");
     static constexpr char key = 0;
+    static const auto last = detail::at_destruction([]() noexcept { std::fprintf(stderr, "it went\n"); });
     static std::optional<cuda::event> outlives_it;
     static const std::unique_ptr<cuda::runtime> rt = make();
     static auto x = rt->make_buffer<int>(64, zeroed, "x");
     static const recording graph = rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{2}); });
     rt->submit(stream_id{0}, "attach", [](native on) {
-      const auto destroy = [](void*) {
-        std::fprintf(stderr, "it goes, and the driver says %d\n", release(0));
-      };
+      // A library's handle, which nobody may destroy without the driver.
       (void)cuda::detail::attachment(
-          on, &key, [](native) -> void* { return &x; }, destroy);
+          on, &key, [](native) -> void* { return &x; },
+          [](void*) { std::fprintf(stderr, "a handle went too late\n"); });
     });
     for (std::uint64_t i = 0; i < 20; ++i) cuda_fixture::increment(*rt, x, stream_id{i % 3});
     graph.replay();
@@ -208,7 +207,7 @@ TEST(cuda_lost_device_DeathTest, a_driver_that_goes_before_a_static_runtime_is_n
     (void)std::atexit(driver_function<void()>("fake_cuda_unload"));  // comes before what was made until now
     std::exit(0);
   };
-  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it goes, and the driver says 4\n$");
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it went\n$");
 }
 
 TEST(cuda_lost_device_DeathTest, with_a_driver_that_has_gone_all_is_over) {

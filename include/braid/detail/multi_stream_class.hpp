@@ -186,6 +186,10 @@ class multi_stream final : private detail::gate_keeper {
   [[nodiscard]] bool is_known_over(detail::lane_id lane, std::uint64_t cursor) const noexcept {
     return pool_.lane(lane).is_complete(cursor);
   }
+  /// If all that such an access comes after is the last op of one stream, which is braid's own, that stream:
+  /// what is put behind it waits for nothing else.
+  [[nodiscard]] std::optional<stream_id> last_on_one_stream(detail::resource_state& r, access kind,
+                                                            byte_range range) const;
   /// The last op of the slot that is known to be over.
   [[nodiscard]] std::uint64_t known_over(detail::lane_id lane) const noexcept {
     return pool_.lane(lane).completed.load(std::memory_order_relaxed);

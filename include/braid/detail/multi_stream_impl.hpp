@@ -425,6 +425,21 @@ bool multi_stream<B, T>::is_over(detail::lane_id lane, std::uint64_t cursor) noe
 }
 
 template <event_stream_backend B, class T>
+std::optional<stream_id> multi_stream<B, T>::last_on_one_stream(detail::resource_state& r, access kind,
+                                                                byte_range range) const {
+  const slot_type* only = nullptr;
+  bool is_one = true;
+  const locked lock(r.lock);
+  r.past.needs(kind, 0, range, false, [&](const detail::point& p, hazard) {
+    const slot_type* const s = detail::is_foreign(p.lane) ? nullptr : &pool_.lane(p.lane);
+    is_one = is_one && s != nullptr && (only == nullptr || only == s) && !s->is_adopted &&
+             s->committed.load(std::memory_order_acquire) == p.cursor;  // pairs with commit()
+    only = s;
+  });
+  return is_one && only != nullptr ? std::optional(only->first_id) : std::nullopt;
+}
+
+template <event_stream_backend B, class T>
 detail::stamp_handle multi_stream<B, T>::knowledge_of(detail::lane_id lane) const {
   slot_type& s = pool_.lane(lane);
   const locked lock(s.list_lock);

@@ -708,6 +708,8 @@ class basic_runtime final : private detail::runtime_base {
   void note_bytes(detail::buffer_core* core, byte_range range, access kind, std::uint32_t tag,
                   typename B::event event);
   typename B::event event_after(const char* what, detail::buffer_core* core, access kind);
+  /// For an op without work that stands for an access by somebody else: a stream on which it waits for least.
+  [[nodiscard]] stream_id aside_for(const detail::buffer_core& core, access kind, byte_range range) const;
   /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
   /// lives.
   typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);

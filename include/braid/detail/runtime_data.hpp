@@ -288,6 +288,15 @@ void basic_runtime<B>::note_bytes(detail::buffer_core* core, byte_range range, a
   if (kind != access::read) core->note_written(range);
 }
 
+// Behind the op that the access comes after, if nothing was put there since: the event waits for nothing else
+// then. Else on a stream of its own, where it stands behind those before it.
+template <runtime_backend B>
+stream_id basic_runtime<B>::aside_for(const detail::buffer_core& core, access kind, byte_range range) const {
+  detail::block* const memory = core.memory.load(std::memory_order_acquire);  // pairs with take_memory()
+  const auto behind = memory != nullptr ? engine_->last_on_one_stream(*memory, kind, range) : std::nullopt;
+  return behind.value_or(stream_id::special(0));
+}
+
 template <runtime_backend B>
 auto basic_runtime<B>::event_after(const char* what, detail::buffer_core* core, access kind) ->
     typename B::event {
@@ -296,7 +305,7 @@ auto basic_runtime<B>::event_after(const char* what, detail::buffer_core* core, 
   expect_ours(core);
   const byte_range all{0, core->bytes};
   check_range(core, all, kind);
-  const stream_id aside = stream_id::special(0);
+  const stream_id aside = aside_for(*core, kind, all);
   const binding bound{memory_of(*core, engine_->lane_of(aside)), kind, all, all.size != 0, 0};
   auto op = engine_->resolve(aside, std::span<const binding>(&bound, 1));
   return event_behind(op.current(), op.cursor());
@@ -313,7 +322,7 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written ta
   expect_device();
   other.check(source);
   check(target);
-  const stream_id aside = stream_id::special(0);
+  const stream_id aside = other.aside_for(*source.core, access::read, source.range());
   const detail::lane_id other_lane = other.engine_->lane_of(aside);
   scratch_blocks<0> none{*this};
   const auto held = other.hold(none, other_lane, source);

@@ -634,7 +634,9 @@ detail::block* basic_runtime<B>::take_block(detail::lane_id lane, std::uint64_t 
   try {
     return from.take(lane, bytes, is_ordered);
   } catch (const out_of_memory&) {
-    expect_device();  // that may be why
+    // That may be why: a source of the program's does not tell.
+    if constexpr (requires { engine_->backend().look_for_loss(); }) engine_->backend().look_for_loss();
+    expect_device();
     // What is still in use cannot be merged: wait for it, and try once more.
     engine_->wait_all();
     (void)from.trim(std::numeric_limits<std::uint64_t>::max());

@@ -249,6 +249,10 @@ void backend::note_thrown(const std::exception_ptr& what) {
   state_->look_for_loss();  // a library has codes of its own for that
 }
 
+void backend::look_for_loss() noexcept {
+  state_->look_for_loss();
+}
+
 bool backend::is_orphaned() const noexcept {
   return state_->is_orphaned();
 }
