@@ -140,12 +140,13 @@ class event {
   event(event&& other) noexcept
       : home_(std::exchange(other.home_, nullptr)),
         native_(other.native_),
-        covers_(other.covers_),
+        covers_(other.covers()),
         kept_(std::move(other.kept_)) {}
   event& operator=(event&& other) noexcept {
     std::swap(home_, other.home_);
     std::swap(native_, other.native_);
-    std::swap(covers_, other.covers_);
+    other.covers_.store(covers_.exchange(other.covers(), std::memory_order_relaxed),
+                        std::memory_order_relaxed);
     std::swap(kept_, other.kept_);
     return *this;
   }
@@ -158,7 +159,8 @@ class event {
       : home_(home), native_(native), covers_(covers) {}
   detail::stream_state* home_;  // null: adopted
   native_event native_;
-  std::uint64_t covers_;  // ops of the stream that come before it, at least
+  [[nodiscard]] std::uint64_t covers() const noexcept { return covers_.load(std::memory_order_relaxed); }
+  std::atomic<std::uint64_t> covers_;  // ops of the stream that come before it, at least; for an error's text
   std::shared_ptr<detail::shared_state> kept_;
 };
 
@@ -231,7 +233,7 @@ class backend {
     const detail::hot_state& of = *s.hot_;
     if (of.watch->load(std::memory_order_acquire) != 0) [[unlikely]]  // pairs with note_lost()
       return flush_watched(s, e);
-    e.covers_ = of.ops.handed();  // before it is recorded
+    e.covers_.store(of.ops.handed(), std::memory_order_relaxed);  // before it is recorded
     if (const int code = of.record_event(e.native_, of.native); code != 0) [[unlikely]]
       expect_or_lost("cuEventRecord", code);
   }

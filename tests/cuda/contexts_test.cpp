@@ -74,6 +74,8 @@ class contexts : public testing::Test {
 
 void contexts::expect_every_call_leaves_alone(void* context) {
   const auto in = [&](const char* what, auto&& call) { expect_left_alone(context, what, call); };
+  auto* const allocations = driver_function<int()>("fake_cuda_living_memory");
+  const int before = allocations();
   std::unique_ptr<cuda::runtime> rt;
   std::unique_ptr<cuda::runtime> other;
   buffer<int> x;
@@ -141,11 +143,20 @@ void contexts::expect_every_call_leaves_alone(void* context) {
     source->free(data, 4096);
   });
   in("a buffer that goes", [&] { y = {}; });
-  in("trim", [&] { (void)rt->trim(); });
+  in("memory that nobody else uses", [&] {
+    rt->fill(rt->make_buffer<int>(std::uint64_t{1} << 26, "large"), 1);
+    rt->synchronize();
+  });
+  in("trim", [&] {
+    const int held = allocations();
+    EXPECT_GT(rt->trim(), 0U);
+    EXPECT_LT(allocations(), held);
+  });
   in("reading all of it", [&] { EXPECT_EQ(rt->read(x).get(), constant(64, 8)); });
   in("a graph that goes", [&] { graph = {}; });
   in("a runtime that goes", [&] { other.reset(); });
   in("the last runtime that goes", [&] { rt.reset(); });
+  EXPECT_EQ(allocations(), before) << "memory was not given back";
 }
 
 TEST_F(contexts, another_device_stays_current_in_every_call) {

@@ -292,10 +292,11 @@ TEST(cuda_backend, events_have_no_timing) {
   EXPECT_EQ(timed(), before);
 }
 
-// Of the imitated driver: events, streams, and how often the first device is retained.
-std::array<int, 3> things_of_the_driver() {
+// Of the imitated driver: events, streams, allocations, and how often the first device is retained.
+std::array<int, 4> things_of_the_driver() {
   return {driver_function<int()>("fake_cuda_living_events")(),
           driver_function<int()>("fake_cuda_living_streams")(),
+          driver_function<int()>("fake_cuda_living_memory")(),
           driver_function<int(int)>("fake_cuda_retained")(0)};
 }
 

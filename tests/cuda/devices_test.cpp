@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "cuda/support.hpp"
 
 // Which devices a runtime uses, and which of its streams and memory belong to which.
@@ -31,7 +33,7 @@ TEST(cuda_devices, numbers_that_are_none_are_refused) {
   }
 }
 
-// Two devices of the imitated driver, of which none reaches the memory of the other.
+// Two devices of the imitated driver, of which none reaches the memory of the other unless that is said.
 class two_devices : public testing::Test {
  protected:
   void SetUp() override {
@@ -120,15 +122,19 @@ TEST_F(two_devices, a_graph_gives_the_streams_of_one_that_has_gone_to_the_same_d
   cuda_fixture::fill(*rt, x, 0, stream_id{0});
   cuda_fixture::fill(*rt, y, 0, stream_id{1});
   for (const std::uint64_t id : {0U, 1U, 0U, 3U, 2U}) {
-    const recording r = rt->record([&] {
-      rt->submit(stream_id{id}, "look", read_write(id % 2 == 0 ? x : y), [&](native on, std::span<int> all) {
-        EXPECT_EQ(device_of_context(on), static_cast<int>(id % 2));
-        test::increment(on, all.data(), all.size());
+    {
+      const recording r = rt->record([&] {
+        rt->submit(stream_id{id}, "look", read_write(id % 2 == 0 ? x : y),
+                   [&](native on, std::span<int> all) {
+                     EXPECT_EQ(device_of_context(on), static_cast<int>(id % 2));
+                     test::increment(on, all.data(), all.size());
+                   });
       });
-    });
-    EXPECT_TRUE(r.is_graph());
-    r.replay();
-    rt->synchronize();
+      EXPECT_TRUE(r.is_graph());
+      r.replay();
+      rt->synchronize();
+    }
+    while (rt->stats().streams.reclaimed < rt->stats().streams.retired) std::this_thread::yield();
   }
   EXPECT_EQ(rt->read(x).get(), constant(64, 3));
   EXPECT_EQ(rt->read(y).get(), constant(64, 2));
@@ -178,6 +184,22 @@ TEST_F(two_devices, memory_that_a_device_cannot_reach_is_refused_and_may_be_copi
   cuda_fixture::increment(*rt, y, stream_id{3});
   EXPECT_EQ(rt->read(y).get(), constant(64, 4));
   EXPECT_EQ(rt->read(x).get(), constant(64, 3));
+}
+
+TEST_F(two_devices, memory_of_a_device_that_can_be_reached_is_used_from_the_other) {
+  driver_function<void(bool)>("fake_cuda_peers")(true);
+  const auto end =
+      detail::at_destruction([]() noexcept { driver_function<void(bool)>("fake_cuda_peers")(false); });
+  for (int i = 0; i < 2; ++i) {  // at the second time it is allowed already
+    const auto rt = make({.streams = 4, .devices = {0, 1}});
+    auto x = rt->make_buffer<int>(64, "x");
+    auto y = rt->make_buffer<int>(64, "y");
+    cuda_fixture::fill(*rt, x, 3, stream_id{0});
+    cuda_fixture::fill(*rt, y, 4, stream_id{1});
+    cuda_fixture::add(*rt, x, y, stream_id{1});
+    cuda_fixture::add(*rt, y, x, stream_id{2});
+    EXPECT_EQ(rt->read(y).get(), constant(64, 11));
+  }
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 // the device is memory of the host. Each piece of work is held up at random, so that what nothing orders runs
 // out of order. A graph runs what was captured in an order chosen at random from those that the captured
 // waits allow. fake_cuda_lose() makes every later call fail as after a kernel that faulted,
-// fake_cuda_devices() sets how many devices there are, none of which can reach the memory of another,
-// fake_cuda_unload() lets the driver go before the program does, and fake_cuda_fail() lets one call fail. It
-// refuses what the driver refuses, of contexts and of captures too, and what it can be asked beyond that (how
-// many events with timing were made, say) stands at the top of its functions.
+// fake_cuda_devices() sets how many devices there are, fake_cuda_peers() whether they reach each other's
+// memory, fake_cuda_unload() lets the driver go before the program does, and fake_cuda_fail() lets one call
+// fail. It refuses what the driver refuses, of contexts and of captures too, and what it can be asked beyond
+// that (how many events with timing were made, say) stands at the top of its functions.
 
 #include <cuda.h>
 #include <pthread.h>
@@ -108,8 +108,10 @@ std::atomic<int> device_count{1};
 constexpr int most_devices = 8;
 constexpr int lowest_priority = 0;
 constexpr int highest_priority = -5;
-std::atomic<int> retained[most_devices];  // primary contexts, how often
-std::atomic<int> timing_events{0};        // that were ever made
+std::atomic<bool> are_peers{false};
+std::atomic<std::uint64_t> enabled_peers{0};  // a bit for each pair
+std::atomic<int> retained[most_devices];      // primary contexts, how often
+std::atomic<int> timing_events{0};            // that were ever made
 std::atomic<int> living_events{0};
 std::atomic<int> living_streams{0};
 
@@ -329,6 +331,10 @@ class known_memory {
     if (after == all_.begin() || p - std::prev(after)->first >= std::prev(after)->second.bytes) return {};
     return std::prev(after)->second;
   }
+  std::size_t count() {
+    const std::scoped_lock lock(mutex_);
+    return all_.size();
+  }
 
  private:
   std::mutex mutex_;
@@ -402,6 +408,10 @@ void fake_cuda_devices(int count) {
 void fake_cuda_unload() {
   is_unloaded = true;
 }
+/// Whether a device can reach the memory of another.
+void fake_cuda_peers(bool yes) {
+  are_peers = yes;
+}
 /// The call of that name, without a version, gives this code once, after `skip` more that do not. Null: none
 /// does. Whether the one that was set before has come.
 bool fake_cuda_fail(const char* call, int skip, int code) {
@@ -415,13 +425,16 @@ int fake_cuda_calls_in_child() {
 int fake_cuda_timing_events() {
   return timing_events;
 }
-/// How many events and streams there are now, without default streams, and how often a primary context is
-/// retained.
+/// How many events, streams (without default ones) and allocations there are now, and how often a primary
+/// context is retained.
 int fake_cuda_living_events() {
   return living_events;
 }
 int fake_cuda_living_streams() {
   return living_streams;
+}
+int fake_cuda_living_memory() {
+  return static_cast<int>(memory.count());
 }
 int fake_cuda_retained(int device) {
   return retained[device];
@@ -473,9 +486,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
   *value = 1;
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice from, CUdevice to) {
   if (const CUresult no = enter(__func__)) return no;
-  *can = 0;
+  *can = are_peers && from != to ? 1 : 0;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -502,9 +515,12 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;
 }
-CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
   if (const CUresult no = enter(__func__)) return no;
-  return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!is_context(current) || !is_context(peer) || peer == current) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!are_peers) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  const std::uint64_t bit = std::uint64_t{1} << (device_of(current) * most_devices + device_of(peer));
+  return (enabled_peers.fetch_or(bit) & bit) == 0 ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
   if (const CUresult no = enter(__func__)) return no;

@@ -235,6 +235,19 @@ TEST(cuda_lost_device_DeathTest, with_a_driver_that_has_gone_all_is_over) {
   EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^it is over\n$");
 }
 
+TEST(cuda_faults, a_loss_that_a_body_is_the_first_to_learn_of_is_one) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  auto y = rt->make_buffer<int>(64, zeroed, "y");
+  rt->synchronize();
+  constexpr int illegal_address = 700;
+  rt->submit(stream_id{1}, "learns of it", read_write(x),
+             [](native, std::span<int>) { throw cuda::error(illegal_address, "what a library says"); });
+  const std::string text = text_of_loss([&] { (void)rt->read(x).get(); });
+  EXPECT_NE(text.find("the CUDA device is lost: what a library says"), std::string::npos) << text;
+  EXPECT_EQ(text_of_loss([&] { rt->wait(y); }), text);
+}
+
 TEST(cuda_faults, a_loss_that_an_allocation_is_the_first_to_learn_of_is_one) {
   if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
   const auto rt = make();
@@ -287,7 +300,14 @@ struct things {
   recording graph = rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{1}); });
   future<std::vector<int>> pending = rt->read(x);
   std::optional<cuda::event> written = rt->last_write(x);
+  std::optional<cuda::event> of_one_that_has_gone;
   things() {
+    {
+      const auto gone = make();
+      auto z = gone->make_buffer<int>(64, zeroed, "z");
+      gone->record([&] { cuda_fixture::increment(*gone, z, stream_id{1}); }).replay();
+      of_one_that_has_gone = gone->last_write(z);
+    }
     static constexpr char key = 0;
     rt->submit(stream_id{1}, "attach", [](native on) {
       (void)cuda::detail::attachment(
@@ -306,6 +326,7 @@ void expect_none_of_a_child(Call&& in_child) {
   const auto all = std::make_unique<things>();
   const pid_t child = fork();
   if (child == 0) {
+    alarm(60);  // one that waits for a stream would do so for good
     child_calls calls;
     in_child(*all, calls);
     calls.end();
@@ -322,6 +343,7 @@ TEST(cuda_faults, what_goes_in_a_forked_child_asks_nothing_of_the_driver) {
   expect_none_of_a_child([](things& all, child_calls& calls) {
     calls.expect_none("a future", [&] { all.pending = {}; });
     calls.expect_none("an event", [&] { all.written.reset(); });
+    calls.expect_none("an event of a runtime that has gone", [&] { all.of_one_that_has_gone.reset(); });
     calls.expect_none("a graph", [&] { all.graph = {}; });
     calls.expect_none("a buffer", [&] { all.x = {}; });
     calls.expect_none("a block of the driver's memory", [&] { all.source->free(all.block, 4096); });

@@ -158,6 +158,16 @@ void use_in_every_way(cuda::runtime& rt, cuda::runtime& other) {
   while (rt.stats().streams.reclaimed < rt.stats().streams.retired) std::this_thread::yield();
   EXPECT_TRUE(is_gone);
   EXPECT_GT(rt.trim(), 0U);
+  static constexpr char key = 0;  // as of a library's handle, which has memory
+  rt.submit(stream_id{4}, "attach", [](native on) {
+    const auto make_one = [](native) -> void* {
+      void* made = nullptr;
+      EXPECT_EQ(driver_function<int(void**, std::size_t)>("cuMemAlloc_v2")(&made, 4096), 0);
+      return made;
+    };
+    const auto destroy = [](void* made) { EXPECT_EQ(driver_function<int(void*)>("cuMemFree_v2")(made), 0); };
+    EXPECT_NE(cuda::detail::attachment(on, &key, make_one, destroy), nullptr);
+  });
   const recording graph = rt.record([&] {
     cuda_fixture::increment(rt, x, stream_id{1});
     cuda_fixture::add(rt, y, x, stream_id{2});

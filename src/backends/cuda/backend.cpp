@@ -99,7 +99,7 @@ event backend::flush(stream& s) {
 
 void backend::flush_watched(stream& s, event& e) {
   if (state_->is_orphaned()) throw detail::forked_error();
-  e.covers_ = s.hot_->ops.handed();  // before it is recorded
+  e.covers_.store(s.hot_->ops.handed(), std::memory_order_relaxed);  // before it is recorded
   const detail::current_context current(s.state_->native_context());
   if (!state_->is_lost()) expect_or_lost("cuEventRecord", s.hot_->record_event(e.native_, s.hot_->native));
 }
@@ -127,7 +127,7 @@ void backend::wait_event_sync(const event& e) {
   const CUresult code = state_->cu().cuEventSynchronize(e.native_);
   if (code == CUDA_ERROR_DEINITIALIZED) return;  // the process ends, the driver has gone before us
   state_->expect("cuEventSynchronize", code);
-  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers_);
+  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers());
 }
 
 bool backend::is_complete(const event& e) {
@@ -139,7 +139,7 @@ bool backend::is_complete(const event& e) {
   state_->expect("cuEventQuery", code);
   // It is over; but a tool that looks for races takes an order from a wait only.
   (void)state_->cu().cuEventSynchronize(e.native_);
-  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers_);
+  if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers());
   return true;
 }
 
