@@ -71,7 +71,7 @@ void routine_finder::look(const op& given, std::span<const binding> bindings) {
   std::uint64_t hash = mix(reinterpret_cast<std::uintptr_t>(given.slot), given.id.value);
   hash = mix(hash, reinterpret_cast<std::uintptr_t>(given.label));
   for (const binding& b : bindings) {
-    if (!b.whole || b.kind == access::accumulate) {
+    if (!b.whole || b.kind == access::accumulate || b.state->is_passing) {
       const std::uint32_t others = others_;
       forget();
       others_ = others;

@@ -154,6 +154,7 @@ block* pool::prepare(block* b, lane_id lane, std::uint64_t bytes, std::uint64_t 
   b->crossed = 0;
   b->score = 0;
   b->writer = nullptr;
+  b->is_passing = false;
   b->refs.store(1, std::memory_order_relaxed);  // nobody else has it
   try {
     b->past.hand_on(bytes);

@@ -113,6 +113,36 @@ TEST(cuda_backend, a_buffer_of_a_routine_may_go_inside_a_body) {
   rt->wait(x);
 }
 
+// Such memory goes back to the pool while a routine would go on with it: what the pool then makes of it has
+// to know of all ops.
+TEST(cuda_backend, memory_of_one_op_that_repeats_is_cut_for_others_behind_that_op) {
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+  constexpr std::uint64_t ints = mib / sizeof(int);
+  const auto rt = make({.deterministic = false, .memory_limit = 5 * mib});  // 1 for x, and one segment
+  auto x = rt->make_buffer<int>(16, zeroed, "x");
+  rt->synchronize();
+  const pinned_ints flag({0});
+  constexpr int last = 50;
+  for (int i = 0; i <= last; ++i) {
+    rt->submit(stream_id{1}, "use", read_write(x), scratch<int>(4 * ints),
+               [&](native on, std::span<int>, std::span<int> all) {
+                 if (i == last) test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+                 test::fill(on, all.data(), all.size(), 7);
+               });
+    if (i == last - 1) rt->wait(x);
+  }
+  auto lower = rt->make_buffer<int>(3 * ints / 2, "lower");
+  auto upper = rt->make_buffer<int>(3 * ints / 2, "upper");
+  cuda_fixture::fill(*rt, lower, 1, stream_id{2});
+  cuda_fixture::fill(*rt, upper, 2, stream_id{3});
+  const std::uint64_t held = rt->engine().cursor(stream_id{1});
+  EXPECT_EQ(rt->engine().last_synced(stream_id{2}, stream_id{1}), held);
+  EXPECT_EQ(rt->engine().last_synced(stream_id{3}, stream_id{1}), held);
+  std::atomic_ref<int>(flag[0]).store(1);
+  EXPECT_EQ(rt->read(lower).get(), constant(lower.size(), 1));
+  EXPECT_EQ(rt->read(upper).get(), constant(upper.size(), 2));
+}
+
 TEST(cuda_backend, a_trace_has_the_times_of_the_device_in_the_order_of_its_streams) {
   const auto rt = make({.deterministic = true});
   const std::string file = ::testing::TempDir() + "braid_cuda_trace_" + std::to_string(::getpid()) + ".json";

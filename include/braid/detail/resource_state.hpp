@@ -42,8 +42,10 @@ struct alignas(64) resource_state {
   std::atomic<std::uint32_t> refs{1};
   std::string name;
   std::atomic<attachment*> attached{nullptr};  // set once, by the layer above
-  std::atomic<std::uint32_t> routines{
-      0};  // that use it, or may: taken back, with release, when they do not any more
+  // That use it, or may: taken back, with release, when they do not any more.
+  std::atomic<std::uint32_t> routines{0};
+  // Memory for one op, which goes back to its pool while a routine would go on with it: no routine uses it.
+  bool is_passing = false;
 
   /// Learns from what became of the last write, and starts the next.
   void note_written(op_label* by) noexcept {

@@ -648,6 +648,7 @@ template <runtime_backend B>
 detail::block* basic_runtime<B>::take_scratch(detail::lane_id lane, std::uint64_t bytes) {
   detail::block* taken = take_block(lane, std::max<std::uint64_t>(1, bytes));
   taken->home->note_owner(*taken, "scratch");
+  taken->is_passing = true;
   return taken;
 }
 
@@ -668,6 +669,7 @@ detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t 
     throw out_of_memory(bytes, "staging", staging_->usage(), staging_->last_error());
   }
   taken->name = "staging";
+  taken->is_passing = true;
   return taken;
 }
 
