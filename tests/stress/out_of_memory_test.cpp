@@ -67,7 +67,7 @@ struct written_in_parts {
 
 TEST(out_of_memory, no_access_is_forgotten_by_a_history_that_cannot_grow) {
   unsigned thrown = 0;
-  for (const std::uint64_t parts : {0, 2, 3, 5, 9, 17, 33, 65, 128, 254, 255, 256}) {
+  for (const std::uint64_t parts : {0U, 2U, 3U, 5U, 9U, 17U, 33U, 65U, 128U, 254U, 255U, 256U}) {
     thrown += fail_each([&] { return std::make_unique<written_in_parts>(parts); },
                         [&](written_in_parts& w) {
                           w.give(2, write(w.x, {w.count + 1, 1}));
