@@ -109,6 +109,19 @@ BACKEND_TEST(errors, all_fixtures, an_overwrite_of_a_part_heals_that_part) {
   rt.wait(x);
 }
 
+// Both may go through the same memory of the host.
+BACKEND_TEST(errors, all_fixtures, a_read_that_fails_leaves_its_error_to_no_later_write) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(8, "x");
+  auto y = rt.template make_buffer<int>(8, "y");
+  TypeParam::fail(rt, "culprit", x);
+  for (int i = 0; i < 10; ++i) {
+    expect_failure("culprit", "broken", [&] { (void)rt.read(x).get(); });
+    rt.write(y, constant(8, i));
+    EXPECT_EQ(rt.read(y).get(), constant(8, i));
+  }
+}
+
 BACKEND_TEST(errors, all_fixtures, a_failed_op_on_a_part_poisons_that_part) {
   auto& rt = this->start();
   auto x = rt.template make_buffer<int>(8, "x");

@@ -156,7 +156,8 @@ auto basic_runtime<B>::give_staged(std::string_view label, const detail::buffer_
   look_at_order(a, detail::last_order);
   scratch_blocks<0> none{*this};
   const auto held = hold(none, lane, a);
-  const detail::held_buffer<detail::element_of<StageKind, std::byte>, StageKind> staged_part{
+  // As scratch memory it keeps no error: who has the stage next puts data there without an op that heals it.
+  const detail::held_buffer<detail::element_of<StageKind, std::byte>, StageKind, true> staged_part{
       stage.get(), stage->data, a.count, {}};
   const binding bound[] = {bind(a, held), staged_part.bind(a.count != 0)};
   using pack = detail::held_pack<std::decay_t<decltype(held)>, std::decay_t<decltype(staged_part)>>;
