@@ -121,6 +121,15 @@ class cuda_fixture {
       test::accumulate(on, x.data(), x.size(), amount);
     });
   }
+  static submission add_through_scratch(runtime& rt, const ints& x, int value, std::size_t more,
+                                        where at = {}) {
+    return give(rt, at, "add through scratch", read_write(x), scratch<int>(std::max(x.size(), more)),
+                [value](native on, std::span<int> to, std::span<int> from) {
+                  test::fill(on, from.data(), from.size(), value);
+                  delay(on);
+                  test::add(on, to.data(), from.data(), to.size());
+                });
+  }
   static submission fail(runtime& rt, std::string_view label, const ints& to, where at = {},
                          std::string text = "broken") {
     return give(rt, at, label, write(to),

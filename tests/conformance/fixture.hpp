@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -128,6 +130,15 @@ struct host_ops {
       for (int& each : x) std::atomic_ref<int>(each).fetch_add(amount, std::memory_order_relaxed);
     });
   }
+  /// x += value, from memory of the op's own, which may have more elements.
+  static submission add_through_scratch(runtime& rt, const ints& x, int value, std::size_t more,
+                                        where at = {}) {
+    return give(rt, at, "add through scratch", read_write(x), scratch<int>(std::max(x.size(), more)),
+                [value](std::span<int> to, std::span<int> from) {
+                  std::ranges::fill(from, value);
+                  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+                });
+  }
   /// An op on `to` whose body throws std::runtime_error(`text`).
   static submission fail(runtime& rt, std::string_view label, const ints& to, where at = {},
                          std::string text = "broken") {
@@ -165,6 +176,8 @@ class sim_fixture : public host_ops<basic_runtime<Backend>> {
     if (!device_) device_.emplace(sim::device_options{.seed = 7, .progress = progress_});
     if constexpr (point_backend<Backend>) {
       return std::make_unique<runtime>(device_->point_backend(), complete(std::move(o)));
+    } else if constexpr (std::is_same_v<Backend, sim::unasked_backend>) {
+      return std::make_unique<runtime>(device_->unasked_backend(), complete(std::move(o)));
     } else {
       return std::make_unique<runtime>(device_->backend(), complete(std::move(o)));
     }
@@ -199,6 +212,7 @@ class sim_fixture : public host_ops<basic_runtime<Backend>> {
 };
 
 using sim_events = sim_fixture<sim::backend>;
+using sim_unasked = sim_fixture<sim::unasked_backend>;  // in tests/stress: it follows routines
 using sim_points = sim_fixture<sim::point_mode_backend>;
 
 class cpu_fixture : public host_ops<cpu::runtime> {
