@@ -119,6 +119,28 @@ BACKEND_TEST(memory, all_fixtures, a_write_of_more_than_the_limit_is_out_of_memo
   EXPECT_EQ(rt.stats().staging.live, 0U);
 }
 
+// A result that is on its way, or has just come, may stand in memory that the next one needs.
+BACKEND_TEST(memory, all_fixtures, a_limit_lets_reads_follow_each_other_as_fast_as_they_can) {
+  auto& rt = this->start({.memory_limit = std::uint64_t{4} << 20});
+  constexpr std::uint64_t mib = (std::uint64_t{1} << 20) / sizeof(int);
+  auto x = rt.template make_buffer<int>(3 * mib, "x");
+  TypeParam::fill(rt, x, 7);
+  for (unsigned i = 0; i < TypeParam::many(300); ++i) {
+    const auto result = rt.read(x);
+    this->until([&] { return result.is_ready(); });
+  }
+  std::vector<future<std::vector<int>>> results;
+  for (unsigned i = 0; i < 20; ++i) results.push_back(rt.read(x));
+  for (auto& each : results) EXPECT_EQ(each.get(), constant(3 * mib, 7));
+  // On the thread that empties stages where nobody waits.
+  std::vector<future<std::vector<int>>> further;
+  for (unsigned i = 0; i < 5; ++i) {
+    further.push_back(rt.read(x).then([&](const std::vector<int>&) { return rt.read(x).get(); }));
+  }
+  for (auto& each : further) EXPECT_EQ(each.get(), constant(3 * mib, 7));
+  EXPECT_EQ(rt.stats().staging.live_blocks, 0U);
+}
+
 BACKEND_TEST(memory, all_fixtures, trim_gives_back_what_nobody_can_touch) {
   auto& rt = this->start();
   {

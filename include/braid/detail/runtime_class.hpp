@@ -16,6 +16,7 @@
 
 #include "braid/buffer.hpp"
 #include "braid/detail/multi_stream_fwd.hpp"
+#include "braid/detail/open_reads.hpp"
 #include "braid/detail/op_frame.hpp"
 #include "braid/detail/pack.hpp"
 #include "braid/detail/recording_session.hpp"
@@ -729,6 +730,7 @@ class basic_runtime final : private detail::runtime_base {
   std::atomic<bool> has_adopted_lanes_{false};
   std::vector<std::unique_ptr<detail::pool>> pools_;  // one for each device
   std::unique_ptr<detail::pool> staging_;
+  detail::open_reads open_reads_;
   std::atomic<std::uint32_t> rotation_{0};  // the next stream to try
   detail::spare_recorder recorders_;
   std::unique_ptr<engine_type> engine_;

@@ -194,19 +194,22 @@ void basic_runtime<B>::read_bytes(bytes_read from, detail::read_result into) {
     }
     state->come_from(op);
     if (state->is_ready()) return;  // refused
+    const bool is_staged = stage != nullptr;
     // Not the state itself, which would own itself.
     state->finish_with([this, held = std::move(stage), take = into.take_into, to = into.to,
-                        into = state.get(), bytes = from.count] {
-      if (const std::exception_ptr lost = engine_->backend().failure()) return into->set_error(lost);
+                        into = state.get(), bytes = from.count]() mutable {
+      std::exception_ptr why = engine_->backend().failure();
       try {
-        if (held) take(*into, to, {held->data, bytes});
-        into->set_ready();
+        if (held && !why) take(*into, to, {held->data, bytes});
       } catch (...) {
-        into->set_error(std::current_exception());  // no memory for the result
+        why = std::current_exception();  // no memory for the result
       }
+      held.reset();  // before anybody is told: who has the result may want a stage for the next
+      why ? into->set_error(std::move(why)) : into->set_ready();
     });
     engine_->retire(detail::retired::of(detail::at_destruction([state]() noexcept { state->finish(); })),
                     engine_->id_of(op.lane()));
+    if (is_staged) open_reads_.add(state);
   }
 }
 
