@@ -46,7 +46,8 @@ class walker {
     while (steps > 0) {
       is_plain_ = below(2) == 0;
       const unsigned length = std::min(steps, 1 + static_cast<unsigned>(below(6)));
-      const std::array<unsigned, 4> choices{1, 3, 3 + static_cast<unsigned>(below(20)), is_plain_ ? 200U : 1U};
+      const std::array<unsigned, 4> choices{1, 3, 3 + static_cast<unsigned>(below(20)),
+                                            is_plain_ ? 200U : 1U};
       const unsigned wanted = choices[below(choices.size())];
       const unsigned times = std::min(steps / length, wanted);
       const std::mt19937_64 begin = random_;

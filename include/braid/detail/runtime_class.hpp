@@ -16,8 +16,8 @@
 
 #include "braid/buffer.hpp"
 #include "braid/detail/multi_stream_fwd.hpp"
-#include "braid/detail/open_reads.hpp"
 #include "braid/detail/op_frame.hpp"
+#include "braid/detail/open_reads.hpp"
 #include "braid/detail/pack.hpp"
 #include "braid/detail/recording_session.hpp"
 #include "braid/detail/routine.hpp"
