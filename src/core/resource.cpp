@@ -27,6 +27,8 @@ resource_state::resource_state(std::uint64_t bytes, std::string text)
       name(std::move(text)) {}
 
 resource_state::~resource_state() {
+  // Of memory that goes with its pool: a thread may have noted it for a routine.
+  if (routines.load(std::memory_order_acquire) != 0) end_routines_of(*this);
   stamp_arena* arena = owner.load(std::memory_order_acquire);
   past = history(0);  // gives its stamps back while their memory is there
   if (arena != nullptr) arena->release();
@@ -66,7 +68,13 @@ resource resource::hand_on(std::string_view name) {
     }
   }
   resource next = make(state_->size, name);
-  const std::lock_guard<detail::spin_lock> lock(state_->lock);
+  std::unique_lock<detail::spin_lock> lock(state_->lock);
+  // One that began to note it meanwhile, and that only reads it.
+  while (state_->routines.load(std::memory_order_acquire) != 0) {
+    lock.unlock();
+    detail::end_routines_of(*state_);
+    lock.lock();
+  }
   if (state_->handed_on) {
     throw usage_error(misuse::handed_on,
                       "'" + state_->name + "' was handed on before: use the handle that hand_on() returned");

@@ -49,12 +49,13 @@ retire_thread::~retire_thread() {
   stop();
 }
 
-void retire_thread::add(lane_id lane, void* gate, retired object) {
+void retire_thread::add(lane_id lane, void* gate, retired&& object) {
   state& s = *state_;
   const std::scoped_lock lock(s.mutex);
+  if (s.inbox.size() == s.inbox.capacity()) s.inbox.reserve(std::max<std::size_t>(8, 2 * s.inbox.size()));
+  if (!s.thread.joinable()) s.thread = std::thread([&s] { s.run(); });
   s.inbox.push_back({lane, gate, std::move(object)});
   ++s.added;
-  if (!s.thread.joinable()) s.thread = std::thread([&s] { s.run(); });
   s.wake.notify_one();
 }
 

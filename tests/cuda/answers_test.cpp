@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "cuda/support.hpp"
@@ -81,6 +82,83 @@ TEST(cuda_answers, a_wait_that_fails_does_not_say_that_the_work_is_over) {
   std::atomic_ref<int>(flag[0]).store(1);
   EXPECT_EQ(rt->read(z).get(), constant(64, 7));
   rt->wait(x);
+}
+
+TEST(cuda_answers, an_owner_of_noted_memory_stays_while_its_event_cannot_be_asked) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  const auto rt = make();
+  const auto other = make();
+  auto& theirs = other->engine().stream_of(other->engine().lane_of(stream_id{0}));
+  const pinned_ints mine(constant(8, 0));
+  const pinned_ints flag({0});
+  std::atomic<bool> is_gone{false};
+  {
+    auto owner = std::make_shared<detail::at_destruction<std::function<void()>>>([&] { is_gone = true; });
+    auto w = rt->adopt(std::span<int>(mine.data(), 8), "w", std::move(owner));
+    cuda_fixture::increment(*rt, w, stream_id{1});
+    rt->synchronize();
+    test::hold(theirs.native(), reinterpret_cast<const std::uint32_t*>(flag.data()));
+    rt->note(read(w), other->backend().record(theirs));
+  }
+  {
+    const failing_call once("cuEventQuery", capture_unsupported);
+    while (rt->stats().streams.errors == 0) std::this_thread::yield();
+  }
+  EXPECT_FALSE(is_gone);
+  std::atomic_ref<int>(flag[0]).store(1);
+  while (!is_gone) std::this_thread::yield();
+}
+
+TEST(cuda_answers, what_no_event_could_be_recorded_for_goes_when_its_op_is_over) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  for (const char* call : {"cuEventCreate", "cuEventRecord"}) {
+    const auto rt = make();
+    auto x = rt->make_buffer<int>(64, "x");
+    cuda_fixture::fill(*rt, x, 3, stream_id{1});
+    const failing_call once(call, 2);
+    auto followed = rt->read(x).then([](const std::vector<int>& all) { return all; });
+    EXPECT_EQ(followed.get(), constant(64, 3)) << call;
+    EXPECT_EQ(rt->stats().streams.errors, 1U) << call;
+  }
+}
+
+// The program captures its stream after braid's op: nothing is recorded there, not even after a call that
+// failed.
+TEST(cuda_answers, an_event_of_an_adopted_stream_is_not_recorded_again_in_a_capture) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  for (const bool is_marked : {true, false}) {
+    const auto program = make();
+    const auto rt = make();
+    const native theirs = stream_in(*program, 0);
+    rt->adopt(stream_id{1}, rt->backend().adopt(theirs));
+    auto x = rt->make_buffer<int>(64, zeroed, "x");
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    rt->synchronize();
+    const pinned_ints flag({0});
+    {
+      const failing_call once(is_marked ? nullptr : "cuEventRecord", 2);
+      rt->submit(stream_id{1}, "held", read_write(x), [&](native on, std::span<int> all) {
+        test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+        test::increment(on, all.data(), all.size());
+      });
+    }
+    ASSERT_EQ(driver_function<int(native, int)>("cuStreamBeginCapture_v2")(theirs, 2), 0);
+    if (is_marked) {
+      const failing_call once("cuEventSynchronize", 2);
+      EXPECT_THROW(rt->wait(x), cuda::error);
+      cuda_fixture::increment(*rt, x, stream_id{2});
+    } else {
+      expect_misuse(misuse::capturing, "captured", [&] { cuda_fixture::increment(*rt, x, stream_id{2}); });
+    }
+    int status = -1;
+    (void)driver_function<int(native, int*)>("cuStreamIsCapturing")(stream_in(*rt, 2), &status);
+    EXPECT_EQ(status, 0) << "braid's stream became a part of the capture";
+    void* graph = nullptr;
+    EXPECT_EQ(driver_function<int(native, void**)>("cuStreamEndCapture")(theirs, &graph), 0);
+    if (graph != nullptr) (void)driver_function<int(void*)>("cuGraphDestroy")(graph);
+    std::atomic_ref<int>(flag[0]).store(1);
+    EXPECT_EQ(rt->read(x).get(), constant(64, is_marked ? 3 : 2));
+  }
 }
 
 TEST(cuda_answers, an_event_of_a_capture_is_refused) {
@@ -282,6 +360,38 @@ TEST(cuda_lost_device_DeathTest, a_source_of_memory_that_meets_it_first_is_not_o
     std::_Exit(0);
   };
   EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "^the CUDA device is lost");
+}
+
+// Which codes tell of a loss the driver's documentation does not say of all.
+TEST(cuda_lost_device_DeathTest, with_any_code_nothing_hangs) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it is lost when it is told to";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const int code : {46, 201, 220, 400, 802, 806}) {
+    const auto in_child = [&] {
+      std::string text;
+      {
+        const auto rt = make();
+        auto x = rt->make_buffer<int>(64, zeroed, "x");
+        rt->synchronize();
+        const pinned_ints flag({0});
+        rt->submit(stream_id{1}, "the culprit", read_write(x), [&](native on, std::span<int>) {
+          test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+        });
+        auto held = rt->read(x);
+        rt->retire(std::make_shared<int>(1), stream_id{1});
+        driver_function<void(int)>("fake_cuda_lose_as")(code);
+        text = text_of_loss([&] { rt->synchronize(); });
+        const std::string of_read = text_of_loss([&] { (void)held.get(); });
+        if (of_read != text) text += ", but of the read: " + of_read;
+        std::atomic_ref<int>(flag[0]).store(1);  // what is left of it here goes with the stream
+      }
+      std::fprintf(stderr, "%s\n", text.c_str());
+      std::_Exit(0);
+    };
+    EXPECT_EXIT(in_child(), testing::ExitedWithCode(0),
+                "^the CUDA device is lost[^,]*in flight: 'the culprit', 'read'\n$")
+        << code;
+  }
 }
 
 TEST(cuda_lost_device_DeathTest, a_library_that_meets_it_first_has_a_code_of_its_own) {

@@ -113,6 +113,23 @@ TEST(cuda_bodies, one_may_throw_what_is_no_exception) {
   EXPECT_EQ(rt->read(x).get(), constant(8, 1));
 }
 
+// What a thread has noted of its ops, to find what repeats itself, goes with the memory.
+TEST(cuda_bodies, a_buffer_may_outlive_the_runtime_whose_ops_repeat_themselves) {
+  for (int submits = 1; submits < 9; ++submits) {
+    buffer<int> kept;
+    {
+      const auto rt = make({.deterministic = false});
+      kept = rt->make_buffer<int>(8, "kept");
+      for (int i = 0; i < submits; ++i)
+        rt->submit(stream_id{0}, "op", write(kept), [](native, std::span<int>) {});
+    }
+    const auto next = make({.deterministic = false});
+    auto x = next->make_buffer<int>(8, "x");
+    next->submit(stream_id{0}, "op", write(x), [](native, std::span<int>) {});
+    next->synchronize();
+  }
+}
+
 TEST(cuda_bodies, what_a_call_of_the_driver_says_is_checked) {
   enum class result : int { good = 0, bad = 1 };  // as a CUresult, for which there is no cudaGetErrorString
   cuda::check(result::good);

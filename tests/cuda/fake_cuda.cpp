@@ -33,11 +33,12 @@
 namespace {
 
 std::atomic<bool> is_lost{false};
+std::atomic<int> lost_with{CUDA_ERROR_ILLEGAL_ADDRESS};
 std::atomic<bool> is_unloaded{false};
 
 CUresult status() {
   if (is_unloaded) return CUDA_ERROR_DEINITIALIZED;
-  return is_lost.load() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+  return is_lost.load() ? static_cast<CUresult>(lost_with.load()) : CUDA_SUCCESS;
 }
 
 std::atomic<bool> is_child{false};  // of fork(): the driver was used before
@@ -401,6 +402,11 @@ extern "C" {
 void fake_cuda_lose() {
   is_lost = true;
 }
+/// Likewise, with this code.
+void fake_cuda_lose_as(int code) {
+  lost_with = code;
+  is_lost = true;
+}
 /// At most 8.
 void fake_cuda_devices(int count) {
   device_count = std::min(count, most_devices);
@@ -662,6 +668,7 @@ CUresult cuGraphDestroy(CUgraph graph) {
 }
 CUresult cuStreamSynchronize(CUstream s) {
   if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (status() != CUDA_SUCCESS) return status();
   s = stream_of(s);
   if (s == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (const CUresult no = s->expect_not_captured()) return no;
@@ -718,6 +725,7 @@ CUresult cuEventQuery(CUevent e) {
 }
 CUresult cuEventSynchronize(CUevent e) {
   if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (status() != CUDA_SUCCESS) return status();
   if (const CUresult no = e->expect_not_captured()) return no;
   std::uint64_t which = 0;
   {

@@ -4,11 +4,15 @@
 #include <new>
 
 thread_local long failing_allocation = 0;
+thread_local long failing_after = 0;
 
 namespace {
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (failing_allocation > 0 && --failing_allocation == 0) throw std::bad_alloc();
+  if (failing_allocation > 0 && --failing_allocation == 0) {
+    if (failing_after > 0) failing_allocation = failing_after-- > 0 ? 1 : 0;
+    throw std::bad_alloc();
+  }
   void* const made = std::aligned_alloc(alignment, (size / alignment + 1) * alignment);
   if (made == nullptr) throw std::bad_alloc();
   return made;

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <new>
 #include <set>
 #include <thread>
@@ -74,6 +76,126 @@ TEST(out_of_memory, no_access_is_forgotten_by_a_history_that_cannot_grow) {
                         });
   }
   EXPECT_GT(thrown, 12U);
+}
+
+/// Its own allocations do not fail.
+struct steady_backend : sim::unasked_backend {
+  explicit steady_backend(const sim::device& d) : sim::unasked_backend(d.unasked_backend()) {}
+  struct spared {
+    long allocation = std::exchange(failing_allocation, 0);
+    ~spared() { failing_allocation = allocation; }
+  };
+  stream create_stream() {
+    const spared here;
+    return unasked_backend::create_stream();
+  }
+  event flush(stream& s) {
+    const spared here;
+    return unasked_backend::flush(s);
+  }
+  void wait_event(stream& s, const event& e) {
+    const spared here;
+    unasked_backend::wait_event(s, e);
+  }
+  void wait_event_sync(const event& e) {
+    const spared here;
+    unasked_backend::wait_event_sync(e);
+  }
+  bool is_complete(const event& e) {
+    const spared here;
+    return unasked_backend::is_complete(e);
+  }
+};
+
+/// Two streams in turn, in a routine; what its ops do is in the device's log.
+struct followed_rounds {
+  explicit followed_rounds(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      give(0, {{0, access::read_write}, {2, access::read}});
+      give(1, {{0, access::read}, {1, access::read_write}});
+    }
+  }
+  void give(std::uint64_t stream, const std::vector<std::pair<std::uint32_t, access>>& uses) {
+    std::vector<binding> bindings;
+    sim::op work{.label = "op", .touches = {}};
+    for (const auto& [r, kind] : uses) {
+      bindings.emplace_back(all[r], kind);
+      work.touches.push_back({r, 0, {0, 64}, kind, 0});
+    }
+    failing_allocation = which;
+    try {
+      auto guard = engine.resolve(stream_id{stream}, bindings);
+      which = std::exchange(failing_allocation, 0);
+      device.launch(guard.current(), std::move(work));
+    } catch (const std::bad_alloc&) {
+      which = std::exchange(failing_allocation, 0);
+    }
+  }
+  long which = 0;  // allocation that is to fail, counted on
+  sim::device device;
+  multi_stream<steady_backend> engine{steady_backend(device),
+                                      {.max_streams = 8,
+                                       .special_streams = 0,
+                                       .logger = std::make_shared<logger>(),
+                                       .marks = mark_policy::learned,
+                                       .deterministic = false,
+                                       .ops_in_flight = 0,
+                                       .bytes_in_flight = 0}};
+  std::vector<resource> all{resource::memory(64, "a"), resource::memory(64, "b"), resource::memory(64, "c")};
+};
+
+TEST(out_of_memory, a_routine_that_ends_without_it_loses_no_order) {
+  for (const long run : {0L, 1L, 2L, 5L}) {
+    for (const int rounds : {5, 6, 20}) {
+      for (long first = 1; first < 60; ++first) {
+        std::thread([&] {  // a thread of its own, so that nothing was found before
+          followed_rounds with(rounds);
+          ASSERT_GT(with.engine.cursor(stream_id{0}), 0U);
+          with.give(0, {{0, access::read_write}, {2, access::read}});  // it ends in the middle of a round
+          with.which = first;
+          failing_after = run;
+          with.give(2, {{1, access::write}});
+          with.which = failing_after = 0;
+          for (const std::uint32_t r : {0U, 1U, 2U}) with.give(3 + r, {{r, access::write}});
+          with.device.run_all();
+          EXPECT_TRUE(sim::check(with.device.log(), {.drop_each_wait = false}).violations.empty())
+              << first << ", " << run << " more, after " << rounds << " rounds";
+        })
+            .join();
+      }
+    }
+  }
+}
+
+TEST(out_of_memory, what_is_retired_without_it_stays_until_its_op_is_over) {
+  for (long which = 1;; ++which) {
+    sim::device device;
+    std::atomic<bool> is_gone{false};
+    bool all_went_well = false;
+    {
+      multi_stream<steady_backend> engine{
+          steady_backend(device),
+          {.max_streams = 4, .special_streams = 0, .logger = std::make_shared<logger>()}};
+      {
+        auto guard = engine.resolve(stream_id{0}, {});
+        device.launch(guard.current(), {.label = "op", .touches = {}});
+      }
+      std::shared_ptr<void> kept(nullptr, [&](void*) {
+        EXPECT_TRUE(device.has_run(0)) << "allocation " << which;
+        is_gone = true;
+      });
+      failing_allocation = which;
+      try {
+        engine.retire(std::move(kept), stream_id{0});
+      } catch (const std::bad_alloc&) {
+        EXPECT_NE(kept, nullptr);
+      }
+      all_went_well = std::exchange(failing_allocation, 0) != 0;
+      if (kept != nullptr) device.run_all();
+    }
+    EXPECT_TRUE(is_gone);
+    if (all_went_well) return;
+  }
 }
 
 TEST(out_of_memory, the_first_op_of_a_thread_leaves_nothing_locked) {

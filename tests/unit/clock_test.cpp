@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
+#include "braid/detail/foreign_lanes.hpp"
 #include "braid/detail/stamp_pool.hpp"
 
 namespace braid::detail {
@@ -238,6 +240,27 @@ TEST(stamp, comes_back_from_any_thread) {
     s->release();
     other.join();
   }
+}
+
+// Also after more accesses than there are lanes.
+TEST(foreign_lanes, have_a_lane_of_their_own_that_is_no_slots_and_that_nobody_knows) {
+  constexpr std::uint64_t all = (std::uint64_t{1} << 31) - 1;
+  foreign_lanes lanes(all - 2);
+  std::vector<clock_entry> taken;
+  const auto is_in_use = [&](lane_id lane) { return lane == first_foreign_lane; };  // for long
+  for (int i = 0; i < 5; ++i) taken.push_back(lanes.take(is_in_use));
+  for (const clock_entry& each : taken) {
+    EXPECT_TRUE(is_foreign(each.lane));
+    EXPECT_NE(each.lane, first_foreign_lane);
+    EXPECT_NE(index_of(each.lane), ~std::uint32_t{0});  // which is nobody's
+  }
+  foreign_lanes before(1);
+  const clock_entry old = before.take([](lane_id) { return false; });
+  const clock_entry same = taken[2];
+  ASSERT_EQ(same.lane, old.lane);
+  clock known;
+  known.learn(old.lane, old.cursor);
+  EXPECT_FALSE(known.covers(same.lane, same.cursor));
 }
 
 TEST(clock, keeps_foreign_lanes_apart_from_slots) {

@@ -1,6 +1,10 @@
 // The backend's nth call throws, for every n: the exception arrives, what was handed over stays known, the
 // engine goes on, and every conflict is still ordered.
 
+#include <atomic>
+#include <optional>
+#include <thread>
+
 #include "support.hpp"
 
 namespace braid {
@@ -148,26 +152,55 @@ TEST(failing_backend, a_stream_that_could_not_be_made_is_made_at_the_next_try) {
   EXPECT_EQ(engine.cursor({1}), 1U);
 }
 
-TEST(failing_backend, an_object_whose_event_could_not_be_recorded_is_kept_until_the_end) {
-  bool destroyed = false;
-  sim::device device;
-  {
-    multi_stream<sim::backend> engine{device.backend(), test::options()};
+TEST(failing_backend, an_object_whose_event_could_not_be_recorded_goes_when_its_op_is_over) {
+  for (const bool is_run : {true, false}) {
+    std::atomic<bool> is_gone{false};
+    sim::device device;
     {
-      auto op = engine.resolve(stream_id{1}, {});
-      device.launch(op.current(), {.label = "op", .touches = {}});
+      multi_stream<sim::backend> engine{device.backend(), test::options()};
+      {
+        auto op = engine.resolve(stream_id{1}, {});
+        device.launch(op.current(), {.label = "op", .touches = {}});
+      }
+      device.fail_call(0);
+      engine.retire(std::shared_ptr<void>(nullptr,
+                                          [&](void*) {
+                                            EXPECT_TRUE(device.has_run(0));
+                                            is_gone = true;
+                                          }),
+                    {1});
+      EXPECT_EQ(engine.stats().errors, 1U);
+      if (is_run) {
+        while (!is_gone) device.run_all();  // without another submit
+      }
     }
-    device.fail_call(0);
-    engine.retire(std::shared_ptr<void>(nullptr,
-                                        [&](void*) {
-                                          EXPECT_TRUE(device.has_run(0));
-                                          destroyed = true;
-                                        }),
-                  {1});
-    EXPECT_EQ(engine.stats().errors, 1U);
-    EXPECT_FALSE(destroyed);
+    EXPECT_TRUE(is_gone);
   }
-  EXPECT_TRUE(destroyed);
+}
+
+// The question of the retire thread fails, which says nothing of the op.
+TEST(failing_backend, a_question_that_fails_does_not_say_that_the_work_is_over) {
+  std::atomic<bool> is_gone{false};
+  sim::device device;
+  multi_stream<sim::backend> engine{device.backend(), test::options()};
+  const resource x = resource::memory(64, "x");
+  {
+    auto op = engine.resolve(stream_id{1}, {write(x)});
+    device.launch(op.current(), {.label = "write", .touches = {{0, 0, {0, 64}, access::write, 0}}});
+  }
+  engine.retire(std::shared_ptr<void>(nullptr, [&](void*) { is_gone = true; }), {1});
+  device.fail_call(0);
+  while (engine.stats().errors == 0) std::this_thread::yield();
+  device.fail_call(std::nullopt);
+  EXPECT_FALSE(is_gone);
+  {
+    auto op = engine.resolve(stream_id{2}, {read(x)});
+    EXPECT_EQ(op.waits().waits.size(), 1U);
+    device.launch(op.current(), {.label = "read", .touches = {{0, 0, {0, 64}, access::read, 0}}});
+  }
+  device.run_all();
+  EXPECT_TRUE(sim::check(device.log()).violations.empty());
+  while (!is_gone) device.run_all();
 }
 
 struct broken_backend : test::telling_backend {

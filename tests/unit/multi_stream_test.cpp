@@ -1,6 +1,9 @@
 #include "braid/multi_stream.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "support.hpp"
@@ -202,6 +205,59 @@ TEST(multi_stream, wait_all_throws_the_first_error_after_all_is_done) {
     EXPECT_STREQ(e.what(), "'op 1' failed");
   }
   EXPECT_TRUE(device.has_run(2));
+}
+
+// Somebody who does not wait for it may be told first: the thread that destroys what was retired, or an op
+// that asks whether it has to wait.
+template <class Backend>
+void wait_is_told(Backend backend, sim::device& device) {
+  auto undetermined = options();
+  undetermined.deterministic = false;
+  multi_stream<Backend> engine{std::move(backend), undetermined};
+  const resource x = resource::memory(64, "x");
+  const auto fail_on = [&](std::uint64_t stream, const std::string& label) {
+    auto op = engine.resolve(stream_id{stream}, {write(x)});
+    device.launch(op.current(), {.label = label, .touches = {}, .body = {}, .fails = true});
+  };
+  const auto told = [&](auto wait) -> std::string {
+    try {
+      wait();
+    } catch (const execution_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  fail_on(1, "first");
+  std::atomic<bool> is_gone{false};
+  engine.retire(std::shared_ptr<void>(nullptr, [&](void*) { is_gone = true; }), {1});
+  device.run_all();
+  while (!is_gone) std::this_thread::yield();
+  EXPECT_EQ(told([&] { engine.wait(stream_id{1}); }), "'first' failed");
+  EXPECT_EQ(told([&] { engine.wait(stream_id{1}); }), "nothing");
+  fail_on(2, "second");
+  device.run_all();
+  give(engine, {3}, {read(x)});
+  EXPECT_EQ(told([&] { engine.wait(x); }), "'second' failed");
+}
+
+TEST(multi_stream, a_wait_is_told_of_a_failure_that_something_else_met_first) {
+  sim::device events;
+  wait_is_told(events.backend(), events);
+  sim::device points;
+  wait_is_told(points.point_backend(), points);
+}
+
+TEST(multi_stream, guards_of_two_engines_may_end_in_any_order) {
+  multi_stream<telling_backend> one{telling_backend{}, options()};
+  multi_stream<telling_backend> other{telling_backend{}, options()};
+  for (const bool is_first_first : {true, false}) {
+    std::optional first(one.resolve(stream_id{1}, {}));
+    std::optional second(other.resolve(stream_id{1}, {}));
+    (is_first_first ? first : second).reset();
+    (is_first_first ? second : first).reset();
+    give(one, {1}, {});
+    give(other, {1}, {});
+  }
 }
 
 TEST(multi_stream, a_noted_access_is_waited_for_once_by_each_stream) {

@@ -1,6 +1,7 @@
 // What a thread does again and again is not analysed again; and nobody can tell.
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <latch>
 #include <random>
@@ -601,6 +602,74 @@ TEST(routine, two_threads_may_end_each_others_from_inside_their_ops) {
     EXPECT_GT(r.followed(), 0U);
     r.is_checked = true;  // ops without work are not in the log
   }
+}
+
+// One writes while the other looks whether it can begin: at a time that differs from turn to turn. The more
+// is read the longer that takes.
+TEST(routine, no_write_slips_in_while_it_begins) {
+  constexpr unsigned many = 1000;
+  constexpr unsigned each = 16;
+  for (unsigned turn = 0; turn < 400; ++turn) {
+    sim::device device;
+    engine_type engine(device.unasked_backend(), undetermined());
+    std::vector<resource> all;
+    for (unsigned i = 0; i <= many + 1; ++i) all.push_back(resource::memory(size, "r"));
+    const auto write_one = [&](unsigned which) {
+      auto guard = engine.resolve(stream_id{1}, {write(all[which])});
+      device.launch(guard.current(),
+                    {.label = "write", .touches = {{which, 0, {0, size}, access::write, 0}}});
+    };
+    std::atomic<bool> is_about_to_begin{false};
+    std::thread writer([&] {
+      write_one(many);
+      while (!is_about_to_begin) {
+      }
+      for (unsigned i = turn * 37 % 4000; i > 0; --i) detail::relax();
+      write_one(0);
+    });
+    const auto round = [&] {
+      for (unsigned i = 0; i < many; i += each) {
+        std::vector<binding> bindings{read_write(all[many + 1])};
+        sim::op work{.label = "op", .touches = {{many + 1, 0, {0, size}, access::read_write, 0}}};
+        for (unsigned k = i; k < std::min(i + each, many); ++k) {
+          bindings.push_back(read(all[k]));
+          work.touches.push_back({k, 0, {0, size}, access::read, 0});
+        }
+        auto guard = engine.resolve(stream_id{0}, bindings);
+        device.launch(guard.current(), std::move(work));
+      }
+    };
+    for (int i = 0; i < 3; ++i) round();
+    is_about_to_begin = true;
+    for (int i = 0; i < 2; ++i) round();
+    writer.join();
+    device.run_all();
+    ASSERT_TRUE(sim::check(device.log(), {.drop_each_wait = false}).violations.empty()) << "turn " << turn;
+  }
+}
+
+// The one keeps y, which none of its open ops uses, and waits for x; the other has x and waits for y.
+TEST(routine, keeps_nothing_from_others_while_its_thread_is_in_another_engine) {
+  rig a;
+  rig b;
+  std::latch both_inside(2);
+  std::thread other([&] {
+    const auto has_x = a.engine.resolve(stream_id{0}, {write(a.all[0])});
+    both_inside.arrive_and_wait();
+    (void)b.engine.resolve(stream_id{3}, {write(b.all[1])});
+  });
+  on_another_thread([&] {
+    for (int i = 0; i < 10; ++i) {
+      (void)b.engine.resolve(stream_id{0}, {write(b.all[0])});
+      (void)b.engine.resolve(stream_id{1}, {write(b.all[1])});
+    }
+    const auto inside = b.engine.resolve(stream_id{0}, {write(b.all[0])});
+    both_inside.arrive_and_wait();
+    (void)a.engine.resolve(stream_id{2}, {write(a.all[0])});
+  });
+  other.join();
+  EXPECT_GT(b.followed(), 0U);
+  a.is_checked = b.is_checked = true;  // ops without work are not in the log
 }
 
 // ---- What is waited for in a round.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "braid/alignment.hpp"
+#include "braid/detail/foreign_lanes.hpp"
 #include "braid/detail/slot.hpp"
 #include "braid/detail/stamp_pool.hpp"
 #include "braid/error.hpp"
@@ -198,7 +201,7 @@ class aligner {
   mark<B>* hold_mark(slot_type& origin, std::uint64_t cursor) {
     const locked lock(origin.list_lock);
     mark<B>* m = origin.marks.covering(cursor);
-    if (m == nullptr) m = record(origin);
+    if (m == nullptr) m = record_late(origin);
     m->retain();
     return m;
   }
@@ -234,6 +237,7 @@ class aligner {
         if (!backend_.is_point_complete(origin.stream, cursor)) return false;
       } catch (const execution_error& e) {
         log_failure(origin, e);  // over, if not well
+        keep_failure(origin, cursor);
       }
       origin.raise_completed(cursor);
       return true;
@@ -260,20 +264,48 @@ class aligner {
       return true;
     }
   }
-  /// Its event could not be asked, and is recorded again: it reaches further then, and can be asked later.
-  void record_again(mark<B>& m) noexcept {
-    slot_type& origin = pool_.lane(m.clock->lane());
-    try {
-      const locked lock(origin.list_lock);
-      flush(origin.stream, m.event);
-    } catch (const std::exception& e) {
-      log_.write(log_area::errors, log_level::basic, e.what());  // the next who asks tries again
+  /// Its event could not be asked: if that may be because of the event it is recorded again, where it reaches
+  /// further, and can be asked later. Not on a stream of the program's, which may be captured by now.
+  void record_again([[maybe_unused]] mark<B>& m) noexcept {
+    if constexpr (requires { B::events_fail_with_the_device; }) {
+      slot_type& origin = pool_.lane(m.clock->lane());
+      if (origin.is_adopted) return;
+      try {
+        const locked lock(origin.list_lock);
+        flush(origin.stream, m.event);
+      } catch (const std::exception& e) {
+        log_.write(log_area::errors, log_level::basic, e.what());  // the next who asks tries again
+      }
     }
   }
 
-  /// Enters a foreign access; its lane's only cursor is 1. The stamp is held for the caller until a history
-  /// holds it.
-  stamp* add_foreign(stamp_pool& stamps, typename B::event event) {
+  /// The op at `cursor` has failed with the exception that is handled now, which somebody was told who does
+  /// not wait for it: who does will be told as well.
+  static void keep_failure(slot_type& origin, std::uint64_t cursor) noexcept {
+    const locked lock(origin.list_lock);
+    if (origin.failure) return;
+    origin.failure = std::current_exception();
+    origin.failed_at = cursor;
+    origin.has_failed.store(true, std::memory_order_release);  // pairs with host_wait()
+  }
+  /// Throws the failure that was kept, if the op at `cursor` comes after it; once.
+  static void tell_failure(slot_type& origin, std::uint64_t cursor) {
+    std::exception_ptr why;
+    {
+      const locked lock(origin.list_lock);
+      if (origin.failed_at > cursor) return;
+      why = std::exchange(origin.failure, nullptr);
+      origin.has_failed.store(false, std::memory_order_relaxed);
+    }
+    if (why) std::rethrow_exception(why);
+  }
+
+  struct foreign_point {
+    stamp* by;  // held for the caller until a history holds it
+    std::uint64_t cursor;
+  };
+  /// Enters a foreign access, which has a lane of its own.
+  foreign_point add_foreign(stamp_pool& stamps, typename B::event event) {
     const std::scoped_lock lock(foreign_mutex_);
     std::erase_if(foreign_, [](const foreign_access<B>& f) {
       if (!f.by->is_held_once()) return false;
@@ -282,20 +314,26 @@ class aligner {
     });
     auto kept = std::make_shared<typename B::event>(std::move(event));
     foreign_.reserve(foreign_.size() + 1);
-    const auto lane = static_cast<lane_id>(index_of(first_foreign_lane) + next_foreign_++);
-    stamp* by = stamps.make_named(lane);
+    const clock_entry point = foreign_lanes_.take([&](lane_id lane) { return has_foreign(lane); });
+    stamp* by = stamps.make_named(point.lane);
     foreign_.push_back({by, std::move(kept)});
     by->retain();
-    return by;
+    return {by, point.cursor};
   }
-  /// Blocks until all of them are over.
+  /// Blocks until all of them are over, but for those that cannot be waited for.
   void wait_for_foreign() {
     std::vector<std::shared_ptr<typename B::event>> events;
     {
       const std::scoped_lock lock(foreign_mutex_);
       for (const foreign_access<B>& f : foreign_) events.push_back(f.event);
     }
-    for (const auto& event : events) backend_.wait_event_sync(*event);
+    for (const auto& event : events) {
+      try {
+        backend_.wait_event_sync(*event);
+      } catch (const std::exception& e) {
+        log_.write(log_area::errors, log_level::basic, e.what());
+      }
+    }
   }
   void release_foreign() noexcept {
     for (const foreign_access<B>& f : foreign_) f.by->release();
@@ -318,6 +356,11 @@ class aligner {
   }
 
  private:
+  [[nodiscard]] bool has_foreign(lane_id lane) const noexcept {  // under the mutex
+    return std::any_of(foreign_.begin(), foreign_.end(),
+                       [&](const foreign_access<B>& f) { return f.by->lane() == lane; });
+  }
+
   // Makes what the slot learned visible to others, also when a later wait throws.
   struct publish_at_exit {
     aligner& self;
@@ -500,7 +543,7 @@ class aligner {
     } catch (const execution_error& e) {
       log_failure(s, e);
       if (!is_over_if_it_throws()) return false;
-      // over, if not well: who reads the data learns of it elsewhere
+      keep_failure(pool_.lane(m.clock->lane()), m.cursor);  // over, if not well
     }
     note_complete(m);
     return true;
@@ -599,7 +642,7 @@ class aligner {
       const locked lock(origin.list_lock);
       mark<B>* m = origin.marks.covering(p.n.cursor);
       p.is_recorded = m == nullptr;
-      take(p, p.is_recorded ? record(origin) : m, &s);
+      take(p, p.is_recorded ? record_late(origin) : m, &s);
       origin.note_learned(p.reached);
     }
     if (!p.is_recorded) ++s.marks_reused;
@@ -628,6 +671,16 @@ class aligner {
     s.excess += p.reached - p.n.cursor;
     if (log_.is_enabled(log_area::streaming)) [[unlikely]]
       log_wait(s, p);
+  }
+
+  // By somebody who was not let in as the stream's submitter: a stream of the program's may be captured by
+  // now.
+  [[gnu::always_inline]] mark<B>* record_late(slot_type& origin) {
+    if constexpr (requires { backend_.admit(origin.stream); }) {
+      if (origin.is_adopted) [[unlikely]]
+        backend_.admit(origin.stream);
+    }
+    return record(origin);
   }
 
   // Under the origin's list lock, on any thread. The committed cursor first (acquire; pairs with the release
@@ -671,7 +724,7 @@ class aligner {
   const bool deterministic_;
   mutable std::mutex foreign_mutex_;
   std::vector<foreign_access<B>> foreign_;
-  std::uint32_t next_foreign_ = 0;
+  foreign_lanes foreign_lanes_;
 };
 
 }  // namespace braid::detail

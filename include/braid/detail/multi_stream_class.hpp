@@ -356,6 +356,8 @@ class multi_stream final : private detail::gate_keeper {
   void forget_foreign(detail::resource_state& r);
   typename B::stream& used_stream(stream_id id);
   void host_wait(slot_type& s, std::uint64_t cursor);
+  /// Of what others cannot be told of: it has to be over before they may look.
+  void wait_surely(slot_type& s, std::uint64_t cursor) noexcept;
   std::uint64_t admit(std::span<const binding> bindings);
   [[nodiscard]] bool is_idle() const noexcept;
   void expect_outside_guards(const char* what) const;
@@ -365,12 +367,27 @@ class multi_stream final : private detail::gate_keeper {
   // Of the retire thread.
   bool is_open(void* gate) noexcept override;
   void forget(void* gate) noexcept override;
-  // A gate is a mark, or, with its lowest bit set, the event of a foreign access.
+  // A gate is a mark, or, with its lowest bit set, the event of a foreign access, or, with the next one, an
+  // op that no mark could be recorded for.
   using foreign_gate = std::shared_ptr<typename B::event>;
-  static foreign_gate* as_foreign(void* gate) noexcept {
-    const bool is_foreign = (reinterpret_cast<std::uintptr_t>(gate) & 1) != 0;
-    return is_foreign ? reinterpret_cast<foreign_gate*>(static_cast<char*>(gate) - 1) : nullptr;
+  struct unmarked_gate {
+    slot_type* slot;
+    std::uint64_t cursor;
+  };
+  template <class Gate>
+  static constexpr std::uintptr_t tag_of = std::is_same_v<Gate, foreign_gate> ? 1 : 2;
+  template <class Gate>
+  static void* tagged(std::unique_ptr<Gate> made) noexcept {
+    return reinterpret_cast<char*>(made.release()) + tag_of<Gate>;
   }
+  template <class Gate>
+  static Gate* as(void* gate) noexcept {
+    const bool is_one = (reinterpret_cast<std::uintptr_t>(gate) & 3) == tag_of<Gate>;
+    return is_one ? reinterpret_cast<Gate*>(static_cast<char*>(gate) - tag_of<Gate>) : nullptr;
+  }
+  // Of a question that threw: whether it says that the work is over. In the end, after all was waited for,
+  // any.
+  [[nodiscard]] bool is_over_after(const std::exception& e) noexcept;
 
   // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they
   // refer to (unless a resource is left), then the backend.
@@ -388,6 +405,7 @@ class multi_stream final : private detail::gate_keeper {
   std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set
   std::atomic<bool> is_special_{false};           // limited or closed: every op has to look closer
   std::atomic<bool> closed_{false};
+  std::atomic<bool> is_ending_{false};  // all that can be waited for was; read by the retire thread
   std::atomic<std::uint64_t> retired_{0};
   std::atomic<std::uint64_t> errors_{0};
   std::atomic<std::uint64_t> capacity_waits_{0};

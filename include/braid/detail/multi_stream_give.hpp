@@ -25,6 +25,8 @@ auto multi_stream<B, T>::open_slowly(stream_id id, op_label* label, std::span<co
     -> guard {
   expect_outside_guards("resolve()");
   if (closed_.load(std::memory_order_acquire)) throw_closed();
+  detail::end_routine_inside();  // with another engine: what it keeps may be what another thread here waits
+                                 // for
   if (!in_flight_) return open_on(slot_of(id), id, label, bindings);
   const std::uint64_t bytes = admit(bindings);
   try {
@@ -538,7 +540,7 @@ void multi_stream<B, T>::commit(slot_type& s) noexcept {
   commit_point(s);
   // release: whoever sees the cursor sees the body handed over; pairs with every acquire of `committed`
   s.committed.store(s.cursor, std::memory_order_release);
-  detail::innermost_open_op = s.outer;
+  detail::leave_open_op(s);
   unlock_writes(s);
   if (s.has_afterwork) [[unlikely]]
     finish(s);

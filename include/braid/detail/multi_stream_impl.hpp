@@ -55,6 +55,7 @@ multi_stream<B, T>::~multi_stream() {
         s.raise_completed(cursor);  // a device that cannot be asked will not say more
       }
     }
+    is_ending_.store(true, std::memory_order_relaxed);  // pairs with nothing: it is asked again and again
     retirer_.drain(std::chrono::steady_clock::time_point::max());
   } while (retirer_.pending() != 0 || !is_idle());
   // acq_rel: as in shutdown()
@@ -138,10 +139,16 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::retire_on(slot_type& s, detail::retired object) noexcept {
   void* gate = nullptr;
   try {
-    gate = gate_after(s);
+    try {
+      gate = gate_after(s);
+    } catch (const std::exception& e) {
+      log_error(e.what());
+      const std::uint64_t cursor = s.committed.load(std::memory_order_acquire);  // pairs with commit()
+      gate = tagged(std::make_unique<unmarked_gate>(unmarked_gate{&s, cursor}));
+    }
     retirer_.add(s.lane, gate, std::move(object));
   } catch (const std::exception& e) {
-    // Without an event nobody can tell when: it waits for the end of all work.
+    // Without memory nobody can tell when: it waits for the end of all work.
     if (gate != nullptr) forget(gate);
     log_error(e.what());
     const std::scoped_lock lock(stranded_mutex_);
@@ -163,12 +170,18 @@ void multi_stream<B, T>::retire_after(detail::retired object, stream_id after) {
 
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::is_open(void* gate) noexcept {
-  if (const foreign_gate* event = as_foreign(gate)) {
+  if (const auto* event = as<foreign_gate>(gate)) {
     try {
       return backend_.is_complete(**event);
     } catch (const std::exception& e) {
-      log_error(e.what());
-      return true;
+      return is_over_after(e);
+    }
+  }
+  if (const auto* unmarked = as<unmarked_gate>(gate)) {
+    try {
+      return aligner_.is_known_complete(*unmarked->slot, unmarked->cursor);
+    } catch (const std::exception&) {
+      return is_ending_.load(std::memory_order_relaxed);  // the first time it was logged
     }
   }
   auto& m = *static_cast<detail::mark<B>*>(gate);
@@ -179,21 +192,29 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
       if (!backend_.is_point_complete(pool_.lane(m.clock->lane()).stream, m.cursor)) return false;
     }
   } catch (const std::exception& e) {
-    log_error(e.what());
-    if (!aligner_.is_over_if_it_throws()) {
-      aligner_.record_again(m);
+    if (!is_over_after(e)) {
+      if constexpr (!points) aligner_.record_again(m);
       return false;
     }
-    // failed, and therefore over
+    aligner_.keep_failure(pool_.lane(m.clock->lane()), m.cursor);
   }
   aligner_.note_complete(m);
   return true;
 }
 
 template <event_stream_backend B, class T>
+bool multi_stream<B, T>::is_over_after(const std::exception& e) noexcept {
+  log_error(e.what());
+  const bool tells_of_the_work = dynamic_cast<const execution_error*>(&e) != nullptr;
+  return (tells_of_the_work && aligner_.is_over_if_it_throws()) || is_ending_.load(std::memory_order_relaxed);
+}
+
+template <event_stream_backend B, class T>
 void multi_stream<B, T>::forget(void* gate) noexcept {
-  if (foreign_gate* event = as_foreign(gate)) {
+  if (auto* event = as<foreign_gate>(gate)) {
     delete event;
+  } else if (auto* unmarked = as<unmarked_gate>(gate)) {
+    delete unmarked;
   } else {
     static_cast<detail::mark<B>*>(gate)->release();
   }
@@ -296,6 +317,8 @@ bool multi_stream<B, T>::forget_synced() noexcept
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
   if (cursor == 0) return;
+  if (s.has_failed.load(std::memory_order_acquire))
+    aligner_.tell_failure(s, cursor);  // pairs with keep_failure()
   if constexpr (requires { backend_.failure(); }) {
     // Not only who waits first is to learn of it.
     if (const std::exception_ptr why = backend_.failure()) [[unlikely]] {
@@ -324,6 +347,22 @@ void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
       throw;
     }
     aligner_.note_complete(*m);
+  }
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcept {
+  for (detail::backoff pause;; pause.pause()) {
+    try {
+      return host_wait(s, cursor);
+    } catch (const std::bad_alloc&) {
+      continue;  // until there is memory
+    } catch (const execution_error& e) {
+      log_error(e.what());
+      if (aligner_.is_over_if_it_throws()) return;
+    } catch (const std::exception& e) {
+      return log_error(e.what());
+    }
   }
 }
 
@@ -457,16 +496,22 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::note_inside_guard(const binding& b, typename B::event event) {
   if (closed_.load(std::memory_order_relaxed)) throw_closed();
   locks_.check(b, 0);
+  detail::end_routine_inside();
   if (b.state->owner.load(std::memory_order_acquire) != arena_.get()) locks_.own(*b.state);
-  detail::stamp* by = aligner_.add_foreign(foreign_stamps_, std::move(event));
+  const auto [by, cursor] = aligner_.add_foreign(foreign_stamps_, std::move(event));
   const auto give_back = [](detail::stamp* held) { held->release(); };
   const std::unique_ptr<detail::stamp, decltype(give_back)> held(by, give_back);
   forget_foreign(*b.state);
-  // A routine that only reads the resource does not hold it, and would not come after.
-  if (b.state->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*b.state);
-  const locked lock(b.state->lock);
-  if (b.state->handed_on) detail::throw_handed_on(*b.state);
-  b.state->past.add(b.kind, b.range.offset, b.range.end(), 1, by, by->lane());
+  for (;;) {
+    // A routine that only reads the resource does not hold it, and would not come after. One that begins
+    // after the look under the lock finds the access.
+    if (b.state->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*b.state);
+    const locked lock(b.state->lock);
+    if (b.state->routines.load(std::memory_order_acquire) != 0) continue;
+    if (b.state->handed_on) detail::throw_handed_on(*b.state);
+    b.state->past.add(b.kind, b.range.offset, b.range.end(), cursor, by, by->lane());
+    return;
+  }
 }
 
 // A resource that is noted again and again, and never written by an op, would remember each of them.
@@ -486,7 +531,7 @@ void multi_stream<B, T>::forget_foreign(detail::resource_state& r) {
   constexpr unsigned patience = 4;
   std::erase_if(over, [&](detail::lane_id lane) {
     if (asked_in_vain == patience) return true;
-    if (is_over(lane, 1)) return false;
+    if (is_over(lane, 0)) return false;  // of a foreign lane there is one access at a time
     ++asked_in_vain;
     return true;
   });
@@ -539,6 +584,7 @@ std::uint64_t multi_stream<B, T>::admit(std::span<const binding> bindings) {
         host_wait(s, oldest->cursor);
       } catch (const execution_error& e) {
         log_error(e.what());  // the room is free all the same
+        aligner_.keep_failure(s, oldest->cursor);
       }
     }
     in_flight_->done(*oldest);

@@ -147,11 +147,7 @@ void multi_stream<B, T>::fork_parts(const detail::replay_plan& plan, std::uint64
     }
   } catch (const std::exception& e) {
     log_error(e.what());
-    try {
-      host_wait(leader, cursor);
-    } catch (const std::exception& why) {
-      log_error(why.what());
-    }
+    wait_surely(leader, cursor);
   }
 }
 
@@ -209,11 +205,7 @@ void multi_stream<B, T>::commit_replay(const detail::replay_plan& plan, std::uin
   // What no history could be told of has to be over before anybody else may look.
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     slot_type& s = pool_.lane(plan.parts[i].lane);
-    try {
-      host_wait(s, s.cursor);
-    } catch (const std::exception& e) {
-      log_error(e.what());
-    }
+    wait_surely(s, s.cursor);
   }
 }
 

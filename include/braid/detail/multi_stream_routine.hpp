@@ -186,8 +186,8 @@ class multi_stream<B, T>::routine final : public detail::routine_base {
   void know_as_planned(std::uint64_t round, stamps_of_ops& stamps);
   void note_standing(std::uint32_t end_at) noexcept;
   void enter(std::uint32_t index, std::uint64_t cursor);
+  void enter_surely(std::uint32_t index, std::uint64_t cursor) noexcept;
   void keep_marks(std::uint32_t of_part, const stamps_of_ops (&stamps)[2]);
-  void wait_for_all(const char* why) noexcept;
   void list_uses(slot_type& s) const noexcept;
   static bool writes(const slot_type& s, const detail::resource_state& r) noexcept {
     return std::ranges::any_of(s.all_uses(), [&](const auto& u) { return u.state == &r && u.exclusive; });
@@ -372,40 +372,35 @@ bool multi_stream<B, T>::routine::is_as_planned() const {
   for (std::size_t i = 0; i < resources_.size(); ++i) {
     detail::resource_state& r = *resources_[i];
     const auto& expected = plan_.resources[i];
-    if (expected.is_written) {
-      if (r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
-          !r.past.consists_of([&](const detail::point& p) { return is_op(p, expected.last); },
-                              [&](const detail::point& p) { return is_op(p, expected.readers); },
-                              expected.readers.size()))
-        return false;
-      continue;
-    }
-    const std::unique_lock lock(r.lock, std::try_to_lock);
-    if (!lock || r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
-        !r.past.is_in_one_piece())
+    if (!expected.is_written) continue;  // see add_readers()
+    if (r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
+        !r.past.consists_of([&](const detail::point& p) { return is_op(p, expected.last); },
+                            [&](const detail::point& p) { return is_op(p, expected.readers); },
+                            expected.readers.size()))
       return false;
-    for (std::size_t k = first_read_[i]; k < read_.size() && read_[k].state == &r; ++k) {
-      const standing& s = read_[k];
-      for (const detail::point& p : *r.past.before_whole(access::read).points) {
-        if (!is_before(parts_[s.part], p.lane, p.cursor)) return false;
-      }
-    }
   }
   return true;
 }
 
-// Nobody is waited for here either: others may hold one of them and wait for what the routine holds.
+// Nobody is waited for here either: others may hold one of them and wait for what the routine holds. What
+// came before is looked at under the lock under which the reader is entered: nobody writes in between.
 template <event_stream_backend B, class T>
 bool multi_stream<B, T>::routine::add_readers() {
   for (; standing_ < read_.size(); ++standing_) {
     standing& s = read_[standing_];
-    const std::unique_lock lock(s.state->lock, std::try_to_lock);
-    if (!lock) return false;
+    detail::resource_state& r = *s.state;
+    const std::unique_lock lock(r.lock, std::try_to_lock);
+    if (!lock || r.handed_on || r.writers_waiting.load(std::memory_order_relaxed) != 0 ||
+        !r.past.is_in_one_piece())
+      return false;
+    for (const detail::point& p : *r.past.before_whole(access::read).points) {
+      if (!is_before(parts_[s.part], p.lane, p.cursor)) return false;
+    }
     // Not always the one of the round before: another thread may have written it since.
-    s.state->past.readers(0, ~std::uint64_t{0}, [&](const detail::point& p) {
+    r.past.readers(0, ~std::uint64_t{0}, [&](const detail::point& p) {
       if (p.lane == parts_[s.part].slot->lane) s.before = p.cursor;
     });
-    s.state->past.read_all(detail::standing_cursor, nullptr, parts_[s.part].slot->lane);
+    r.past.read_all(detail::standing_cursor, nullptr, parts_[s.part].slot->lane);
   }
   return true;
 }

@@ -32,8 +32,11 @@ void multi_stream<B, T>::routine::finish(bool is_open) noexcept {
     try {
       enter_rounds(end_at);
     } catch (const std::exception& e) {
-      wait_for_all(e.what());
-      if (is_open) enter(at(), open_slot->cursor);
+      engine_.log_error(e.what());
+      // What no history could be told of has to be over before anybody else may look.
+      for (const part& p : parts_)
+        engine_.wait_surely(*p.slot, p.slot->committed.load(std::memory_order_relaxed));
+      if (is_open) enter_surely(at(), open_slot->cursor);
     }
   }
   return_borrowed();
@@ -221,6 +224,17 @@ void multi_stream<B, T>::routine::enter(std::uint32_t index, std::uint64_t curso
   }
 }
 
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::routine::enter_surely(std::uint32_t index, std::uint64_t cursor) noexcept {
+  for (detail::backoff pause;; pause.pause()) {
+    try {
+      return enter(index, cursor);
+    } catch (const std::bad_alloc&) {
+      continue;  // until there is memory
+    }
+  }
+}
+
 // What was recorded serves those who come later.
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::routine::keep_marks(std::uint32_t of_part, const stamps_of_ops (&stamps)[2]) {
@@ -238,19 +252,6 @@ void multi_stream<B, T>::routine::keep_marks(std::uint32_t of_part, const stamps
   for (const auto& [m, known] : recorded) {
     if (aligner_type::is_worth_keeping(s, **m))
       aligner_type::keep_mark(s, std::exchange(*m, nullptr), known->share());
-  }
-}
-
-// What no history could be told of has to be over before anybody else may look.
-template <event_stream_backend B, class T>
-void multi_stream<B, T>::routine::wait_for_all(const char* why) noexcept {
-  engine_.log_error(why);
-  for (const part& p : parts_) {
-    try {
-      engine_.host_wait(*p.slot, p.slot->committed.load(std::memory_order_relaxed));
-    } catch (const std::exception& e) {
-      engine_.log_error(e.what());
-    }
   }
 }
 

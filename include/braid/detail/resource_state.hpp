@@ -93,6 +93,13 @@ struct open_op {
 
 extern constinit thread_local open_op* innermost_open_op;
 
+/// The op is not open any more. Mostly it is the innermost one; guards of several engines end in any order.
+inline void leave_open_op(open_op& op) noexcept {
+  open_op** at = &innermost_open_op;
+  while (*at != &op) at = &(*at)->outer;
+  *at = op.outer;
+}
+
 [[nodiscard]] inline bool is_inside_guard_of(const void* engine) noexcept {
   for (const open_op* op = innermost_open_op; op != nullptr; op = op->outer) {
     if (op->engine == engine) return true;

@@ -32,8 +32,8 @@ class retire_thread {
   retire_thread(const retire_thread&) = delete;
   retire_thread& operator=(const retire_thread&) = delete;
 
-  /// Never blocks on a device. A null gate is open.
-  void add(lane_id lane, void* gate, retired object);
+  /// Never blocks on a device. A null gate is open. If it throws the object and the gate are the caller's.
+  void add(lane_id lane, void* gate, retired&& object);
 
   /// Whether all is destroyed that was added before; waits for that until the deadline.
   bool drain(std::chrono::steady_clock::time_point deadline);

@@ -219,6 +219,11 @@ struct routine_here {
   bool is_ending = false;    // the thread: nothing is kept any more
 };
 alignas(64) extern constinit thread_local routine_here here;
+/// Ends the routine that an open op of this thread is one of: the op goes on as any other. Before the thread
+/// waits for a lock of another engine, whose holder may wait for what the routine keeps.
+inline void end_routine_inside() noexcept {
+  if (here.is_inside) here.followed->end();
+}
 /// Made at first use, and kept until the thread ends: then null.
 routine_finder* make_finder();
 /// It is the one that is followed with this engine from now on.

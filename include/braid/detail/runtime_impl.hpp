@@ -4,6 +4,10 @@
 // compiled them for a backend, a program need not.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <span>
+#include <vector>
 
 #include "braid/detail/multi_stream_class.hpp"
 #include "braid/detail/pool.hpp"
@@ -365,17 +369,34 @@ template <runtime_backend B>
 
 namespace detail {
 
-/// What the op touches, in words.
-inline std::vector<touched> touches_of(const plain_arguments& args) {
-  std::vector<touched> all;
-  for (std::uint32_t i = 0; i < args.count; ++i) {
-    const binding& b = args.bound[i];
-    // Of an op of a routine the binding has no resource; the memory is the same as long as the buffer lives.
-    all.push_back({args.cores[i]->memory.load(std::memory_order_acquire), args.data[i] - b.range.offset,
-                   b.range.offset, b.range.end(), b.kind, b.tag, false});
+/// What the op touches, in words. Of few arguments without an allocation, which may fail.
+class touches_of {
+ public:
+  explicit touches_of(const plain_arguments& args) {
+    if (args.count > few_.size()) many_.resize(args.count);
+    all_ = {args.count > few_.size() ? many_.data() : few_.data(), args.count};
+    for (std::uint32_t i = 0; i < args.count; ++i) {
+      const binding& b = args.bound[i];
+      // Of an op of a routine the binding has no resource; the memory is the same as long as the buffer
+      // lives.
+      all_[i] = {args.cores[i]->memory.load(std::memory_order_acquire),
+                 args.data[i] - b.range.offset,
+                 b.range.offset,
+                 b.range.end(),
+                 b.kind,
+                 b.tag,
+                 false};
+    }
   }
-  return all;
-}
+  touches_of(const touches_of&) = delete;
+  touches_of& operator=(const touches_of&) = delete;
+  operator std::span<const touched>() const noexcept { return all_; }
+
+ private:
+  std::array<touched, 8> few_;
+  std::vector<touched> many_;
+  std::span<touched> all_;
+};
 
 }  // namespace detail
 
@@ -383,7 +404,12 @@ template <runtime_backend B>
 bool basic_runtime<B>::refuse_plain(const given_plainly& op, const detail::plain_arguments& args)
   requires detail::plainly_enqueueing<B>
 {
-  return refuse(op.info(), detail::touches_of(args)) != nullptr;
+  try {
+    return refuse(op.info(), detail::touches_of(args)) != nullptr;
+  } catch (...) {
+    end_plain(op);  // no memory: it stays as an op without work
+    throw;
+  }
 }
 
 template <runtime_backend B>

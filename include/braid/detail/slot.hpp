@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -155,6 +156,9 @@ struct slot final : open_op {
   std::uint64_t learned = 0;  // the newest op that some slot's clock may know
   counter marks_recorded, marks_early;
   std::atomic<std::uint64_t> marked{0};  // the newest mark's cursor
+  std::exception_ptr failure;            // of the op at `failed_at`, for who waits next
+  std::uint64_t failed_at = 0;
+  std::atomic<bool> has_failed{false};
 
   // ---- Raised by any thread.
   alignas(64) std::atomic<std::uint64_t> completed{0};

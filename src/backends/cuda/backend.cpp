@@ -126,7 +126,7 @@ void backend::wait_event_sync(const event& e) {
   const detail::relaxed_capture relaxed;
   const CUresult code = state_->cu().cuEventSynchronize(e.native_);
   if (code == CUDA_ERROR_DEINITIALIZED) return;  // the process ends, the driver has gone before us
-  state_->expect("cuEventSynchronize", code);
+  state_->expect_answer("cuEventSynchronize", code);
   if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers());
 }
 
@@ -136,7 +136,7 @@ bool backend::is_complete(const event& e) {
   const CUresult code = state_->cu().cuEventQuery(e.native_);
   if (code == CUDA_ERROR_NOT_READY) return false;
   if (code == CUDA_ERROR_DEINITIALIZED) return true;
-  state_->expect("cuEventQuery", code);
+  state_->expect_answer("cuEventQuery", code);
   // It is over; but a tool that looks for races takes an order from a wait only.
   (void)state_->cu().cuEventSynchronize(e.native_);
   if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers());

@@ -45,6 +45,10 @@ registry& all_streams() {
   return *it;
 }
 
+bool is_of_capture(CUresult code) noexcept {
+  return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
 // The default stream is that of the context that is current: which has to be looked at in each call.
 constinit std::atomic<std::uint32_t> always{~std::uint32_t{0}};
 
@@ -183,7 +187,9 @@ stream_state& shared_state::take_capture_stream(const stream_state& like) {
     }
     capture_streams_.reserve(streams_.size() + 1);  // so that it can be given back
   }
-  return make_stream(like.device_index, like.priority);
+  stream_state& made = make_stream(like.device_index, like.priority);
+  made.is_for_graphs = true;
+  return made;
 }
 
 void shared_state::give_capture_stream(stream_state& s) noexcept {
@@ -209,13 +215,23 @@ void shared_state::note_lost(const char* call, CUresult code) {
 }
 
 void shared_state::note_lost(CUresult code, const std::string& text) {
-  if (!detail::is_lost(code)) return;
+  if (detail::is_lost(code)) lose(code, text);
+}
+
+void shared_state::lose(CUresult code, const std::string& text) {
   const std::scoped_lock lock(mutex_);
   if (failure_) return;
   failure_ = std::make_exception_ptr(
       device_lost(static_cast<int>(code),
                   fmt::format("the CUDA device is lost: {}; ops in flight: {}", text, ops_in_flight())));
   watch.fetch_or(lost, std::memory_order_release);  // pairs with is_lost()
+}
+
+void shared_state::expect_answer(const char* call, CUresult code) {
+  if (code == CUDA_SUCCESS) return;
+  note_lost(call, code);
+  if (!is_of_capture(code)) look_for_loss();
+  fail(call, code);
 }
 
 void shared_state::look_for_loss() noexcept {
@@ -227,13 +243,16 @@ void shared_state::look_for_loss() noexcept {
       for (const auto& s : streams_) {
         const bool is_first = std::ranges::none_of(
             asked, [&](const stream_state* other) { return other->device_index == s->device_index; });
-        if (is_first && !s->is_adopted && s->native != nullptr) asked.push_back(s.get());
+        if (is_first && !s->is_adopted && !s->is_for_graphs && s->native != nullptr) asked.push_back(s.get());
       }
     }
     for (const stream_state* s : asked) {
       const current_context current(s->native_context());
       const relaxed_capture relaxed;
-      note_lost("cuStreamQuery", cu_.cuStreamQuery(s->native));
+      const CUresult code = cu_.cuStreamQuery(s->native);
+      const bool is_answer =
+          code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY || code == CUDA_ERROR_DEINITIALIZED;
+      if (!is_answer && !is_of_capture(code)) lose(code, text_of("cuStreamQuery", code));
     }
   } catch (const std::exception&) {
     // no memory: the next call tells

@@ -74,8 +74,12 @@ class shared_state {
   /// If that is what the code says. `text`: of the error.
   void note_lost(CUresult code, const std::string& text);
   void note_lost(const char* call, CUresult code);
-  /// Asks the driver, whose next call tells of a kernel that faulted.
+  void lose(CUresult code, const std::string& text);
+  /// Asks the driver, whose next call tells of a kernel that faulted. Where it cannot tell how far a stream
+  /// is, the device is lost as well, whatever it says.
   void look_for_loss() noexcept;
+  /// Of a question after an event. A code that is not of a capture may be that of a device that is lost.
+  void expect_answer(const char* call, CUresult code);
 
   /// Throws for a call that did not go well; device_lost from the first one on after which nothing does.
   void expect(const char* call, CUresult code) {
@@ -133,6 +137,7 @@ struct stream_state : hot_state {
   shared_state& home;
   const std::size_t device_index;
   int priority = 0;
+  std::atomic<bool> is_for_graphs{false};  // what it is given is captured: it is not to be asked
   [[nodiscard]] CUcontext native_context() const noexcept { return static_cast<CUcontext>(context); }
 
   braid::detail::spin_lock events_lock;
