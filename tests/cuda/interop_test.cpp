@@ -1,8 +1,18 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "braid/trace.hpp"
 #include "cuda/support.hpp"
 
 // Streams, events and memory that are the program's own.
@@ -185,10 +195,20 @@ TEST(cuda_interop, a_capture_elsewhere_is_disturbed_by_nothing) {
   const auto other = make();
   const native theirs = stream_in(*program, 0);
   program->synchronize();
+  const std::string file = ::testing::TempDir() + "braid_cuda_beside_" + std::to_string(::getpid()) + ".json";
   const auto use = [&] {
     use_in_every_way(*rt, *other);
     const auto another = make();
     use_in_every_way(*another, *rt);
+    auto x = rt->make_buffer<int>(64, zeroed, "x");
+    tracing trace(file);  // by events where there is no CUPTI
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    rt->wait(x);
+    trace.stop();
+    const auto source = cuda::async_source();
+    void* const block = source->allocate(4096);
+    EXPECT_NE(block, nullptr);
+    source->free(block, 4096);
   };
   {
     capture of(theirs);  // of this thread
@@ -200,6 +220,16 @@ TEST(cuda_interop, a_capture_elsewhere_is_disturbed_by_nothing) {
     std::thread(use).join();
     EXPECT_TRUE(of.end());
   }
+  {
+    auto x = rt->make_buffer<int>(64, zeroed, "x");
+    tracing trace(file);
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    rt->synchronize();
+    capture of(theirs);  // only the end of a trace
+    std::thread([&] { trace.stop(); }).join();
+    EXPECT_TRUE(of.end());
+  }
+  std::filesystem::remove(file);
   EXPECT_EQ(rt->stats().streams.errors + other->stats().streams.errors, 0U);
 }
 

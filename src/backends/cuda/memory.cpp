@@ -91,11 +91,14 @@ class stream_ordered_source final : public source {
                0) {
     call_ = "cuMemAllocAsync";
     const detail::current_context current(context_);
+    const detail::relaxed_capture relaxed;
     detail::expect("cuStreamCreateWithPriority",
                    state_->cu().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0));
   }
   ~stream_ordered_source() override {
-    if (!state_->is_orphaned()) (void)state_->cu().cuStreamDestroy(stream_);
+    if (state_->is_orphaned()) return;
+    const detail::relaxed_capture relaxed;
+    (void)state_->cu().cuStreamDestroy(stream_);
   }
   [[nodiscard]] const char* name() const noexcept override { return "cuMemAllocAsync"; }
 

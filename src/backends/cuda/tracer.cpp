@@ -134,6 +134,7 @@ CUevent timed_ops::take(std::size_t device) {
 
 CUevent timed_ops::begin(stream_state& s, const traced_op& op) {
   const auto& cu = of_.cu();
+  const relaxed_capture relaxed;
   const std::scoped_lock lock(mutex_);
   if (anchors_.size() <= s.device_index) anchors_.resize(s.device_index + 1);
   if (anchor& a = anchors_[s.device_index]; a.event == nullptr) {
@@ -177,8 +178,9 @@ void timed_ops::tell(const entry& e) noexcept {
 }
 
 void timed_ops::settle() noexcept {
+  if (of_.is_orphaned()) return;  // a thread of the parent may have had the lock
+  const relaxed_capture relaxed;
   const std::scoped_lock lock(mutex_);
-  if (of_.is_orphaned()) return;
   for (const entry& e : entries_) {
     if (of_.cu().cuEventSynchronize(e.end) == CUDA_SUCCESS) tell(e);
     free_[e.device].push_back(e.start);
