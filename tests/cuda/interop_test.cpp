@@ -99,6 +99,45 @@ TEST(cuda_interop, a_stream_keeps_its_handles_when_a_runtime_that_adopted_it_goe
   EXPECT_EQ(made, 1);
 }
 
+/// A handle of a library, as a stream has them.
+struct attached_one {
+  static inline int made = 0;
+  static inline int alive = 0;
+  static constexpr char key = 0;
+  static void* of(native on) {
+    return cuda::detail::attachment(
+        on, &key,
+        [](native) -> void* {
+          ++made;
+          ++alive;
+          return &alive;
+        },
+        [](void*) { --alive; });
+  }
+};
+
+TEST(cuda_interop, a_handle_is_shared_by_runtimes_that_adopted_its_stream_and_goes_with_the_last) {
+  attached_one::made = attached_one::alive = 0;
+  const auto theirs = make();  // there is a context
+  native stream = nullptr;
+  ASSERT_EQ(driver_function<int(native*, unsigned, int)>("cuStreamCreateWithPriority")(&stream, 1, 0), 0);
+  auto first = make();
+  auto second = make();
+  for (cuda::runtime* const rt : {first.get(), second.get()})
+    rt->adopt(stream_id{1}, rt->backend().adopt(stream));
+  first->submit(stream_id{1}, "make it", [](native on) { (void)attached_one::of(on); });
+  EXPECT_EQ(attached_one::made, 1);
+  second->submit(stream_id{1}, "use it", [&](native on) {
+    (void)attached_one::of(on);
+    std::thread([&] { first.reset(); }).join();  // elsewhere in the program
+    EXPECT_EQ(attached_one::alive, 1);
+  });
+  EXPECT_EQ(attached_one::made, 1);
+  second.reset();
+  EXPECT_EQ(attached_one::alive, 0);
+  EXPECT_EQ(driver_function<int(native)>("cuStreamDestroy_v2")(stream), 0);
+}
+
 /// Captures what is put on a stream, as a program does.
 class capture {
  public:

@@ -34,11 +34,11 @@ alive& states() {
   return *it;
 }
 
-// Which stream_state a native stream belongs to, for attachment(). Of several runtimes that adopted one any
-// will do.
+// The handles of each native stream, for attachment(). A default stream is one for each context.
 struct registry {
+  using place = std::pair<CUstream, void*>;  // with the context
   std::shared_mutex mutex;
-  std::multimap<CUstream, stream_state*> streams;
+  std::map<place, std::shared_ptr<stream_handles>> streams;
 };
 registry& all_streams() {
   static registry* it = new registry;  // for good: runtimes may go after statics do
@@ -159,7 +159,10 @@ stream_state& shared_state::add(std::unique_ptr<stream_state> made) {
   }
   registry& all = all_streams();
   const std::scoped_lock lock(all.mutex);
-  all.streams.emplace(s.native, &s);
+  auto& handles = all.streams[{s.native, s.context}];
+  if (handles == nullptr) handles = std::make_shared<stream_handles>();
+  ++handles->users;
+  s.handles = handles;
   return s;
 }
 
@@ -279,20 +282,24 @@ stream_state::stream_state(shared_state& by, std::size_t on, CUstream native_han
 
 // The engine is done with the stream; events of it may be left.
 void stream_state::close() noexcept {
+  if (home.is_orphaned()) return;  // a thread of the parent may have had the lock
+  std::vector<stream_handles::handle> left;
   {
     registry& all = all_streams();
     const std::scoped_lock lock(all.mutex);
-    std::erase_if(all.streams, [this](const auto& entry) { return entry.second == this; });
+    const auto mine = std::exchange(handles, nullptr);
+    if (mine != nullptr && --mine->users == 0) {
+      all.streams.erase({native, context});
+      left = std::move(mine->all);  // no body asks for them any more
+    }
   }
-  if (home.is_orphaned()) return;
   const current_context current(native_context());
   const relaxed_capture relaxed;
   CUcontext now = nullptr;
   // Of a driver that has gone, libraries must not be called either: what they had is gone with it.
   if (home.cu().cuCtxGetCurrent(&now) != CUDA_ERROR_DEINITIALIZED) {
-    for (const attached& a : attachments) a.destroy(a.object);
+    for (const auto& each : left) each.destroy(each.object);
   }
-  attachments.clear();
   if (is_adopted || native == nullptr) return;
   (void)home.cu().cuStreamSynchronize(native);  // all is over: also for tools that do not see how braid knows
   (void)home.cu().cuStreamDestroy(native);
@@ -332,29 +339,29 @@ void stream_state::give_event(CUevent e) noexcept {
 void* attachment(native_stream stream, const void* key, void* (*make)(native_stream),
                  void (*destroy)(void*)) {
   registry& all = all_streams();
-  stream_state* s = nullptr;
+  std::shared_ptr<stream_handles> handles;
   {
     const std::shared_lock lock(all.mutex);
-    void* now = nullptr;
-    (void)driver().cuCtxGetCurrent(reinterpret_cast<CUcontext*>(&now));
-    for (auto [at, end] = all.streams.equal_range(stream); at != end && (s == nullptr || s->context != now);
-         ++at)
-      s = at->second;  // of default streams the one of this device
+    CUcontext now = nullptr;
+    (void)driver().cuCtxGetCurrent(&now);
+    auto found = all.streams.find({stream, now});
+    if (found == all.streams.end()) found = all.streams.lower_bound({stream, nullptr});  // of another context
+    if (found != all.streams.end() && found->first.first == stream) handles = found->second;
   }
-  if (s == nullptr) {
+  if (handles == nullptr) {
     throw usage_error(
         misuse::unused_stream,
         "a handle was asked for a CUDA stream that is not one of a runtime: use the stream that "
         "the body is given");
   }
-  const std::scoped_lock lock(s->attached_mutex);
-  for (const stream_state::attached& a : s->attachments) {
-    if (a.key == key) return a.object;
+  const std::scoped_lock lock(handles->mutex);
+  for (const stream_handles::handle& each : handles->all) {
+    if (each.key == key) return each.object;
   }
-  s->attachments.reserve(s->attachments.size() + 1);
+  handles->all.reserve(handles->all.size() + 1);
   const relaxed_capture relaxed;
-  s->attachments.push_back({key, make(stream), destroy});
-  return s->attachments.back().object;
+  handles->all.push_back({key, make(stream), destroy});
+  return handles->all.back().object;
 }
 
 }  // namespace braid::cuda::detail

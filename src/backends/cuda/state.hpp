@@ -126,6 +126,19 @@ class shared_state {
 /// Calls `visit` with the state of each runtime, one after the other.
 void each_state(const std::function<void(shared_state&)>& visit);
 
+/// The handles of libraries for a native stream: of all that stand for it, which are several where several
+/// runtimes have adopted it. They go with the last of those.
+struct stream_handles {
+  struct handle {
+    const void* key;
+    void* object;
+    void (*destroy)(void*);
+  };
+  std::mutex mutex;
+  std::vector<handle> all;
+  std::size_t users = 0;  // that stand for the stream; under the registry's mutex
+};
+
 /// A stream with its pool of events.
 struct stream_state : hot_state {
   stream_state(shared_state& by, std::size_t on, CUstream native_handle, bool adopted);
@@ -144,13 +157,7 @@ struct stream_state : hot_state {
   std::vector<CUevent> free_events;  // has room for all that were made
   std::size_t events_made = 0;
 
-  struct attached {
-    const void* key;
-    void* object;
-    void (*destroy)(void*);
-  };
-  std::mutex attached_mutex;
-  std::vector<attached> attachments;
+  std::shared_ptr<stream_handles> handles;  // null: nobody knows of the stream yet, or any more
 
   CUevent take_event();
   void give_event(CUevent e) noexcept;
