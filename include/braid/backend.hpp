@@ -68,7 +68,7 @@ concept queries_points = point_backend<B> && requires(B& b, const typename B::st
 /// called inside submit(). Such a backend has beside launch()
 ///   B::native_stream
 ///   B::mover(native).copy(to, from, bytes), .fill(to, value, size, count)    copies also from and to stages
-///   b.is_reachable(p)       whether copies from and to this memory of the host need no stage
+///   b.is_reachable(p, bytes)    whether copies from and to this memory of the host need no stage
 ///   b.failure()             why no op can run any more: an exception, or null
 ///   b.note_thrown(what)     optional: a body threw this, which may be the first sign of such a failure
 ///   b.shares_memory_with(other)    optional: whether its copies reach the memory of a runtime over `other`

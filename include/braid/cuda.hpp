@@ -300,7 +300,7 @@ class backend {
   [[nodiscard]] std::size_t device_of_memory(const void* p) const noexcept;
   /// Whether kernels on the stream can use memory of the device.
   [[nodiscard]] bool can_reach(const stream& s, std::size_t device) const noexcept;
-  [[nodiscard]] bool is_reachable(const void* p) const noexcept;
+  [[nodiscard]] bool is_reachable(const void* p, std::uint64_t bytes) const noexcept;
   [[nodiscard]] std::exception_ptr failure() const noexcept;
   void note_thrown(const std::exception_ptr& what);
   /// Asks the driver whether the device is lost; failure() tells.

@@ -406,7 +406,7 @@ class backend {
   [[nodiscard]] event event_of(stream& s, std::uint64_t) { return record(s); }
   [[nodiscard]] std::shared_ptr<memory_source> memory() const;
   [[nodiscard]] std::shared_ptr<memory_source> staging() const;
-  [[nodiscard]] bool is_reachable(const void* p) const noexcept;
+  [[nodiscard]] bool is_reachable(const void* p, std::uint64_t bytes) const noexcept;
   /// Lets the device use this memory of the host for as long as what is returned lives.
   [[nodiscard]] std::shared_ptr<void> reach(void* data, std::uint64_t bytes) const;
   /// Whether copies between the memory of both are possible on a device.

@@ -115,6 +115,24 @@ TEST_F(two_devices, memory_that_is_adopted_is_of_the_device_that_it_was_allocate
   EXPECT_EQ(driver_function<int(std::uint64_t)>("cuMemFree_v2")(theirs), 0);
 }
 
+TEST_F(two_devices, memory_of_the_host_is_written_and_read_without_a_stage_on_each) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  for (const std::uint64_t id : {0U, 1U}) {
+    auto x = rt->make_buffer<int>(64, "x");
+    cuda_fixture::fill(*rt, x, 1, stream_id{id});
+    rt->write_from(x, pinned_ints(constant(64, 3)));
+    const pinned_ints to(constant(64, 0));
+    rt->read(x, std::span<int>(to.data(), to.size())).get();
+    EXPECT_EQ(to, constant(64, 3));
+  }
+  // With streams of one device only for what belongs to the other.
+  const auto single = make({.streams = 4, .placement = placement::single, .devices = {0, 1}});
+  auto y = single->make_buffer<int>(64, "y");
+  cuda_fixture::fill(*single, y, 1, stream_id{1});
+  single->write_from(y, pinned_ints(constant(64, 4)));
+  EXPECT_EQ(single->read(y).get(), constant(64, 4));
+}
+
 TEST_F(two_devices, a_graph_gives_the_streams_of_one_that_has_gone_to_the_same_device) {
   const auto rt = make({.streams = 4, .devices = {0, 1}});
   auto x = rt->make_buffer<int>(64, "x");

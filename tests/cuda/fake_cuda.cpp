@@ -317,10 +317,11 @@ class known_memory {
     std::size_t bytes;
     unsigned type;  // a CUmemorytype
     int device;     // whose context was current
+    bool is_managed;
   };
-  void add(void* data, std::size_t bytes, unsigned type) {
+  void add(void* data, std::size_t bytes, unsigned type, bool is_managed = false) {
     const std::scoped_lock lock(mutex_);
-    all_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, type, device_of(current)};
+    all_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, type, device_of(current), is_managed};
   }
   bool remove(void* data) {
     const std::scoped_lock lock(mutex_);
@@ -331,6 +332,17 @@ class known_memory {
     const auto after = all_.upper_bound(p);
     if (after == all_.begin() || p - std::prev(after)->first >= std::prev(after)->second.bytes) return {};
     return std::prev(after)->second;
+  }
+  /// Whether the bytes are part of what was registered of the host, or have nothing to do with it.
+  bool is_whole(const void* data, std::size_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    const std::scoped_lock lock(mutex_);
+    auto at = all_.lower_bound(begin + bytes);
+    if (at == all_.begin()) return true;
+    --at;  // the last one that begins before the end
+    const std::uintptr_t end = at->first + at->second.bytes;
+    if (at->second.type != CU_MEMORYTYPE_HOST || end <= begin) return true;
+    return at->first <= begin && begin + bytes <= end;
   }
   std::size_t count() {
     const std::scoped_lock lock(mutex_);
@@ -362,6 +374,7 @@ CUresult copy_later(CUstream on, void* to, const void* from, std::size_t bytes) 
   if (status() != CUDA_SUCCESS) return status();
   on = stream_of(on);
   if (on == nullptr || !is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!memory.is_whole(to, bytes) || !memory.is_whole(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return on->add([=] { std::memcpy(to, from, bytes); });
 }
 
@@ -788,6 +801,22 @@ CUresult cuMemFreeHost(void* data) {
   std::free(data);
   return CUDA_SUCCESS;
 }
+CUresult cuMemHostRegister(void* data, std::size_t bytes, unsigned) {
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  memory.add(data, bytes, CU_MEMORYTYPE_HOST);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostUnregister(void* data) {
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  return memory.remove(data) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+CUresult cuMemAllocManaged(CUdeviceptr* made, std::size_t bytes, unsigned) {
+  if (const CUresult no = enter_unsafely(__func__)) return no;
+  if (const CUresult no = allocate(made, bytes)) return no;
+  memory.add(pointer_of(*made), bytes, CU_MEMORYTYPE_DEVICE, true);
+  return CUDA_SUCCESS;
+}
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream s) {
   if (const CUresult no = enter(__func__)) return no;
   return copy_later(s, reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
@@ -826,6 +855,8 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
     for (unsigned i = 0; i < count; ++i) {
       if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *static_cast<unsigned*>(data[i]) = found->type;
       if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = found->device;
+      if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+        *static_cast<unsigned*>(data[i]) = found->is_managed ? 1 : 0;
     }
   }
   return CUDA_SUCCESS;

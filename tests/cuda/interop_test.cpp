@@ -356,6 +356,34 @@ TEST(cuda_interop, what_cannot_be_adopted_is_refused) {
                 [&] { (void)cuda::backend::adopt(cuda::native_event{nullptr}); });
 }
 
+TEST(cuda_interop, memory_that_is_registered_in_part_only_goes_through_a_stage) {
+  const auto rt = make();
+  constexpr std::size_t page = 4096 / sizeof(int);
+  std::vector<int> room(5 * page);
+  void* aligned = room.data();
+  std::size_t left = room.size() * sizeof(int);
+  int* const data = static_cast<int*>(std::align(4096, 4 * page * sizeof(int), aligned, left));
+  ASSERT_NE(data, nullptr);
+  std::span<int> all(data, 4 * page);
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int> expected(all.begin(), all.end());
+  auto x = rt->make_buffer<int>(all.size(), zeroed, "x");
+  rt->synchronize();
+  for (const std::size_t first : {std::size_t{0}, 2 * page}) {  // the end is not, or the beginning
+    ASSERT_EQ(driver_function<int(void*, std::size_t, unsigned)>("cuMemHostRegister_v2")(
+                  data + first, 2 * page * sizeof(int), 0),
+              0);
+    rt->fill(x, 0);
+    rt->write_from(x, std::span<const int>(all));
+    EXPECT_EQ(rt->read(x).get(), expected);
+    std::ranges::fill(all, 0);
+    rt->read(x, all).get();
+    EXPECT_TRUE(std::ranges::equal(all, expected));
+    rt->synchronize();
+    EXPECT_EQ(driver_function<int(void*)>("cuMemHostUnregister")(data + first), 0);
+  }
+}
+
 TEST(cuda_interop, who_writes_past_braid_comes_after_all_accesses) {
   const auto rt = make();
   const auto other = make();

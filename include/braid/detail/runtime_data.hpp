@@ -184,7 +184,7 @@ void basic_runtime<B>::read_bytes(bytes_read from, detail::read_result into) {
     const std::shared_ptr<detail::future_state_base> state = into.state;
     detail::op_point op;
     std::shared_ptr<detail::block> stage;
-    if (into.to != nullptr && engine_->backend().is_reachable(into.to)) {
+    if (into.to != nullptr && engine_->backend().is_reachable(into.to, from.count)) {
       op = submit("read", from, detail::fetch_body<B>{state, into.to}).op();
     } else {
       auto made = give_staged<access::write>(
@@ -228,11 +228,11 @@ submission basic_runtime<B>::write_kept(bytes_written to, const void* from, std:
   if (detail::running_body != nullptr) expect_outside_body("write_from()");
   if constexpr (detail::enqueueing_backend<B>) {
     // What the device cannot reach has to be staged.
-    if (!engine_->backend().is_reachable(from)) return write_bytes(to, from);
+    if (!engine_->backend().is_reachable(from, to.count)) return write_bytes(to, from);
     const submission op =
-        submit("write", to, [from](typename B::native_stream stream, std::span<std::byte> x) {
-          typename B::mover(stream).copy(x.data(), from, x.size());
-        });
+        submit("write", to, detail::moving<B>([from](const auto& mover, std::span<std::byte> x) {
+                 mover.copy(x.data(), from, x.size());
+               }));
     engine_->retire(std::move(owner), engine_->id_of(op.op().lane()));
     return op;
   } else {

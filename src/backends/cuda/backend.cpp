@@ -205,13 +205,27 @@ std::size_t backend::device_of(const stream& s) const noexcept {
   return s.state_->device_index;
 }
 
-std::size_t backend::device_of_memory(const void* p) const noexcept {
+namespace {
+
+/// What the driver knows of an address.
+struct known_memory {
+  unsigned type = 0;  // a CUmemorytype, or 0
   int ordinal = -1;
-  void* values[] = {&ordinal};
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  if (state_->cu().cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(p)) !=
-      CUDA_SUCCESS)
-    return 0;
+};
+known_memory look_at(const detail::driver_functions& cu, const void* p) noexcept {
+  known_memory found;
+  void* values[] = {&found.type, &found.ordinal};
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  // Asked for several attributes the driver does not call it an error if it does not know the memory.
+  if (cu.cuPointerGetAttributes(2, attributes, values, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS)
+    return {};
+  return found;
+}
+
+}  // namespace
+
+std::size_t backend::device_of_memory(const void* p) const noexcept {
+  const int ordinal = look_at(state_->cu(), p).ordinal;
   const auto& devices = state_->devices();
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&](const detail::device& d) { return d.ordinal == ordinal; });
@@ -222,15 +236,14 @@ bool backend::can_reach(const stream& s, std::size_t device) const noexcept {
   return state_->devices()[s.state_->device_index].reaches[device];
 }
 
-bool backend::is_reachable(const void* p) const noexcept {
-  // Asked for several attributes the driver does not call it an error if it does not know the memory.
-  unsigned type = 0;
-  void* values[] = {&type};
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
-  return p != nullptr &&
-         state_->cu().cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(p)) ==
-             CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_HOST;
+// What is registered may be a part of it.
+bool backend::is_reachable(const void* p, std::uint64_t bytes) const noexcept {
+  if (p == nullptr || state_->is_orphaned()) return false;
+  const auto* const first = static_cast<const std::byte*>(p);
+  const auto is_registered = [&](const std::byte* at) {
+    return look_at(state_->cu(), at).type == CU_MEMORYTYPE_HOST;
+  };
+  return is_registered(first) && (bytes <= 1 || is_registered(first + bytes - 1));
 }
 
 std::exception_ptr backend::failure() const noexcept {

@@ -188,7 +188,7 @@ std::shared_ptr<memory_source> backend::staging() const {
   return std::make_shared<pinned_source>(state_);
 }
 
-bool backend::is_reachable(const void* p) const noexcept {
+bool backend::is_reachable(const void* p, std::uint64_t) const noexcept {
   return p != nullptr && state_->device().info().has_unified_memory;
 }
 
