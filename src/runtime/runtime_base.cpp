@@ -23,8 +23,8 @@ void runtime_base::enter_traces(std::string backend, std::uint32_t workers, std:
                                      .is_traced = &is_traced_});
 }
 
-void runtime_base::leave_traces() noexcept {
-  trace_remove_runtime(trace_number_);
+void runtime_base::leave_traces(bool is_forked) noexcept {
+  trace_remove_runtime(trace_number_, is_forked);
 }
 
 constinit thread_local const std::string* running_body = nullptr;

@@ -310,9 +310,14 @@ std::uint32_t trace_add_runtime(traced_runtime what) {
   return number;
 }
 
-void trace_remove_runtime(std::uint32_t number) noexcept {
+void trace_remove_runtime(std::uint32_t number, bool is_forked) noexcept {
   trace::registry& all = trace::shared();
-  const std::scoped_lock lock(all.mutex);
+  std::unique_lock lock(all.mutex, std::defer_lock);
+  if (!is_forked) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return;
+  }
   if (all.is_on) {
     all.runtimes[number].live_bytes = nullptr;
     all.runtimes[number].is_traced = nullptr;

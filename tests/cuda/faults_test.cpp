@@ -2,11 +2,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <thread>
 
+#include "braid/trace.hpp"
 #include "cuda/support.hpp"
 
 // What goes wrong: a device that is lost, a child of fork(), no memory, a driver that has gone.
@@ -37,6 +42,14 @@ int look_in_child(std::unique_ptr<cuda::runtime>& rt, buffer<int>& x, future<std
   expect_forked(8, [&] { rt->fill(x, 1); });
   expect_forked(9, [&] { (void)make(); });
   expect_forked(10, [&] { (void)cuda::devices(); });
+  std::vector<int> host(64);
+  expect_forked(11, [&] { (void)rt->read(x, std::span<int>(host)); });
+  expect_forked(12, [&] { rt->write_from(x, std::vector<int>(64)); });
+  expect_forked(13, [&] { (void)rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{1}); }); });
+  expect_forked(14, [&] { (void)rt->adopt(std::span<int>(host), "host"); });
+  expect_forked(15, [&] { (void)rt->backend().adopt(native{nullptr}); });
+  expect_forked(16, [&] { (void)rt->stats(); });
+  expect_forked(17, [&] { (void)rt->trim(); });
   x = {};
   pending = {};
   rt.reset();
@@ -341,6 +354,21 @@ void expect_none_of_a_child(Call&& in_child) {
 TEST(cuda_faults, what_goes_in_a_forked_child_asks_nothing_of_the_driver) {
   if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it counts what a child asks for";
   expect_none_of_a_child([](things& all, child_calls& calls) {
+    std::vector<int> host(64);
+    calls.expect_none("a read", [&] { (void)all.rt->read(all.x, std::span<int>(host)); });
+    calls.expect_none("a write", [&] { all.rt->write_from(all.x, std::vector<int>(64)); });
+    calls.expect_none("a recording", [&] {
+      (void)all.rt->record([&] { cuda_fixture::increment(*all.rt, all.x, stream_id{6}); });
+    });
+    calls.expect_none("adopting memory", [&] { (void)all.rt->adopt(std::span<int>(host), "host"); });
+    calls.expect_none("adopting a stream", [&] { (void)all.rt->backend().adopt(native{nullptr}); });
+    calls.expect_none("statistics", [&] { (void)all.rt->stats(); });
+    calls.expect_none("trim", [&] { (void)all.rt->trim(); });
+    calls.expect_none("a look at memory", [&] { (void)all.rt->backend().is_reachable(host.data(), 4); });
+    calls.expect_none("a handle", [&] {
+      (void)cuda::detail::attachment(
+          nullptr, &host, [](native) -> void* { return nullptr; }, [](void*) {});
+    });
     calls.expect_none("a future", [&] { all.pending = {}; });
     calls.expect_none("an event", [&] { all.written.reset(); });
     calls.expect_none("an event of a runtime that has gone", [&] { all.of_one_that_has_gone.reset(); });
@@ -352,6 +380,107 @@ TEST(cuda_faults, what_goes_in_a_forked_child_asks_nothing_of_the_driver) {
     calls.expect_none("a runtime, before what belongs to it", [&] { all.other.reset(); });
     calls.expect_none("a buffer of one that has gone", [&] { all.y = {}; });
   });
+}
+
+/// Its pool holds its lock for as long as it is slow.
+class slow_memory final : public memory_source {
+ public:
+  void* allocate(std::uint64_t bytes) noexcept override {
+    for (is_inside = is_slow.load(); is_slow;) std::this_thread::yield();
+    return from_->allocate(bytes);
+  }
+  void free(void* data, std::uint64_t bytes) noexcept override { from_->free(data, bytes); }
+  [[nodiscard]] const char* name() const noexcept override { return "slow"; }
+  std::atomic<bool> is_slow{false};
+  std::atomic<bool> is_inside{false};
+
+ private:
+  std::shared_ptr<memory_source> from_ = cuda::backend().memory();
+};
+
+TEST(cuda_faults, a_forked_child_hangs_in_no_lock_that_another_thread_held) {
+  const auto source = std::make_shared<slow_memory>();
+  auto rt = make({.memory = source});
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  auto large = rt->make_buffer<int>(std::uint64_t{1} << 24, "large");
+  auto larger = rt->make_buffer<int>(std::uint64_t{1} << 25, "larger");
+  rt->synchronize();
+  const std::string file = ::testing::TempDir() + "braid_cuda_forked_" + std::to_string(::getpid()) + ".json";
+  source->is_slow = true;
+  std::thread taking([&] { rt->fill(large, 1); });
+  while (!source->is_inside) std::this_thread::yield();
+  // A trace that begins asks how much memory there is, under its own lock.
+  std::thread tracing_it([&] { const tracing trace(file); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // or it holds the lock in fewer cases
+  std::vector<int> host(64);
+  const std::vector<std::function<void()>> calls = {
+      [&] { (void)rt->stats(); },
+      [&] { (void)rt->trim(); },
+      [&] { (void)rt->adopt(std::span<int>(host), "host"); },
+      [&] { (void)rt->record([&] { rt->fill(larger, 1); }); },
+      [&] { (void)rt->read(x, std::span<int>(host)); },
+      [&] { rt->write_from(x, std::vector<int>(64)); },
+      [&] { rt.reset(); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)alarm(5);  // ends a child that hangs
+      try {
+        calls[i]();
+      } catch (const std::exception&) {
+        // a_forked_child_is_told_so looks at what it is told
+      }
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "call " << i << " hung";
+  }
+  source->is_slow = false;
+  taking.join();
+  tracing_it.join();
+  std::filesystem::remove(file);
+}
+
+// In some of the forks the threads have the locks.
+TEST(cuda_faults, handles_that_go_in_a_forked_child_take_no_lock) {
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  cuda_fixture::increment(*rt, x, stream_id{1});
+  const native stream = stream_in(*rt, 1);
+  std::optional<cuda::event> written = rt->last_write(x);
+  std::optional<cuda::stream> adopted = rt->backend().adopt(stream);
+  static constexpr char key = 0;
+  std::atomic<bool> is_over{false};
+  std::thread records([&] {
+    auto& on = rt->engine().stream_of(rt->engine().lane_of(stream_id{1}));
+    for (int i = 0; i < 100'000 && !is_over; ++i) (void)rt->backend().record(on);
+  });
+  std::thread asks([&] {
+    while (!is_over) {
+      (void)cuda::detail::attachment(
+          stream, &key, [](native on) -> void* { return on; }, [](void*) {});
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)alarm(2);  // ends a child that hangs
+      written.reset();
+      adopted.reset();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status)) {
+      ADD_FAILURE() << "it hung";
+      break;
+    }
+  }
+  is_over = true;
+  records.join();
+  asks.join();
 }
 
 }  // namespace

@@ -176,7 +176,8 @@ class runtime_base {
   std::shared_ptr<logger> log_;
   void enter_traces(std::string backend, std::uint32_t workers, std::uint32_t streams, std::uint32_t width,
                     const char* placement, callback<std::uint64_t()> live_bytes);
-  void leave_traces() noexcept;
+  /// `is_forked`: the runtime is of the process that this one was forked from.
+  void leave_traces(bool is_forked) noexcept;
 
  private:
   struct poison;

@@ -177,6 +177,7 @@ void basic_runtime<B>::expect_length(const char* what, const detail::buffer_core
 template <runtime_backend B>
 void basic_runtime<B>::read_bytes(bytes_read from, detail::read_result into) {
   if (detail::running_body != nullptr) expect_outside_body("read()");
+  expect_process();
   if constexpr (!detail::enqueueing_backend<B>) {
     detail::future_state_base& state = *into.state;
     state.come_from(submit("read", from, detail::read_body{std::move(into)}).op());
@@ -226,6 +227,7 @@ submission basic_runtime<B>::write_bytes(bytes_written to, const void* from) {
 template <runtime_backend B>
 submission basic_runtime<B>::write_kept(bytes_written to, const void* from, std::shared_ptr<void> owner) {
   if (detail::running_body != nullptr) expect_outside_body("write_from()");
+  expect_process();
   if constexpr (detail::enqueueing_backend<B>) {
     // What the device cannot reach has to be staged.
     if (!engine_->backend().is_reachable(from, to.count)) return write_bytes(to, from);

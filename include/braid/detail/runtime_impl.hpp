@@ -74,8 +74,9 @@ basic_runtime<B>::basic_runtime(B backend, runtime_options options)
 
 template <runtime_backend B>
 basic_runtime<B>::~basic_runtime() {
-  leave_traces();
-  if (is_orphaned()) {
+  const bool is_of_parent = is_orphaned();
+  leave_traces(is_of_parent);
+  if (is_of_parent) {
     // A child of fork() has neither the threads nor the device, and what was locked when it began stays so:
     // there is nothing to finish.
     (void)engine_.release();
@@ -187,6 +188,7 @@ shutdown_report basic_runtime<B>::shutdown(std::chrono::milliseconds timeout) {
 
 template <runtime_backend B>
 runtime_stats basic_runtime<B>::stats() const {
+  expect_process();
   return {engine_->stats(), memory(), staging_->usage(), failed(), skipped(), cancelled()};
 }
 
@@ -551,6 +553,7 @@ template <runtime_backend B>
 detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t bytes, std::string_view name,
                                                    std::shared_ptr<void> owner) {
   if (data == nullptr) detail::throw_null_memory(name);
+  expect_process();
   const auto* begin = static_cast<const std::byte*>(data);
   detail::buffer_handle made = make_core(bytes, name);
   {
@@ -712,6 +715,7 @@ memory_usage basic_runtime<B>::memory() const {
 
 template <runtime_backend B>
 std::uint64_t basic_runtime<B>::trim(std::uint64_t keep) {
+  expect_process();
   std::uint64_t went = staging_->trim(0);
   for (const auto& each : pools_) went += each->trim(keep / pools_.size());
   return went;

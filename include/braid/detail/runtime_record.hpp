@@ -10,6 +10,7 @@ template <runtime_backend B>
 template <class F>
 recording basic_runtime<B>::record(F&& fn, record_options options) {
   if (detail::running_body != nullptr) expect_outside_body("record()");
+  expect_process();
   // relaxed: others begin elsewhere
   detail::recording_session session(recorders_, streams_, rotation_.fetch_add(1, std::memory_order_relaxed));
   {

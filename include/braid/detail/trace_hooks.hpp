@@ -46,7 +46,9 @@ struct traced_runtime {
 };
 /// Starts the trace that the settings ask for, if they do. Returns the runtime's number, from 1.
 std::uint32_t trace_add_runtime(traced_runtime what);
-void trace_remove_runtime(std::uint32_t number) noexcept;
+/// `is_forked`: in a child of fork(), which does nothing if a thread of the parent had the lock: no trace can
+/// be recorded in that child.
+void trace_remove_runtime(std::uint32_t number, bool is_forked) noexcept;
 
 struct traced_op {
   std::uint32_t runtime;

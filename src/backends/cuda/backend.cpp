@@ -50,6 +50,7 @@ stream backend::create_stream(stream_id id) {
 }
 
 stream backend::adopt(native_stream native) {
+  if (state_->is_orphaned()) throw detail::forked_error();
   if (native == CU_STREAM_PER_THREAD) {
     throw usage_error(misuse::null_resource,
                       "cudaStreamPerThread is another stream for each thread, and cannot be adopted: adopt "

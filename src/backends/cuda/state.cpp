@@ -332,12 +332,14 @@ CUevent stream_state::take_event() {
 }
 
 void stream_state::give_event(CUevent e) noexcept {
+  if (home.is_orphaned()) return;  // a thread of the parent may have had the lock
   const std::lock_guard<braid::detail::spin_lock> lock(events_lock);
   free_events.push_back(e);
 }
 
 void* attachment(native_stream stream, const void* key, void* (*make)(native_stream),
                  void (*destroy)(void*)) {
+  expect_same_process();
   registry& all = all_streams();
   std::shared_ptr<stream_handles> handles;
   {
