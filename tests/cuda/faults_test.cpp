@@ -280,6 +280,42 @@ TEST(cuda_faults, a_loss_that_an_allocation_is_the_first_to_learn_of_is_one) {
   EXPECT_EQ(text_of_loss([&] { rt->wait(x); }), text);
 }
 
+TEST(cuda_faults, an_event_that_could_not_be_recorded_because_of_a_loss_is_not_given_out) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  constexpr int illegal_address = 700;
+  for (const char* const call : {"cuEventCreate", "cuEventRecord"}) {
+    const auto rt = make();
+    auto x = rt->make_buffer<int>(64, zeroed, "x");
+    rt->synchronize();
+    fail(call, 0, illegal_address);
+    const std::string text = text_of_loss([&] { (void)rt->last_write(x); });
+    EXPECT_TRUE(fail(nullptr, 0, 0)) << call;
+    EXPECT_NE(text.find("the CUDA device is lost"), std::string::npos) << call << ": " << text;
+  }
+}
+
+TEST(cuda_faults, a_loss_that_a_copy_is_the_first_to_learn_of_leaves_the_other_runtime_as_it_was) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  constexpr int illegal_address = 700;
+  for (const char* const call : {"cuEventCreate", "cuEventRecord"}) {
+    const auto rt = make();
+    auto to = rt->make_buffer<int>(64, zeroed, "to");
+    const auto other = make();
+    auto from = other->make_buffer<int>(64, zeroed, "from");
+    rt->synchronize();
+    other->synchronize();
+    fail(call, 0, illegal_address);
+    const std::string text = text_of_loss([&] { rt->copy(to, from); });
+    EXPECT_TRUE(fail(nullptr, 0, 0)) << call;
+    EXPECT_NE(text.find("the CUDA device is lost"), std::string::npos) << call << ": " << text;
+    EXPECT_EQ(text_of_loss([&] { other->wait(from); }), text);
+    cuda_fixture::increment(*rt, to);
+    EXPECT_EQ(rt->read(to).get(), constant(64, 1)) << call;
+  }
+}
+
 // In a child of fork(): what asks the driver for something, told by its name.
 class child_calls {
  public:

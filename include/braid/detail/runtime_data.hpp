@@ -274,11 +274,15 @@ submission basic_runtime<B>::copy_bytes(bytes_written to, bytes_read from) {
 
 template <runtime_backend B>
 auto basic_runtime<B>::event_behind(typename B::stream& stream, std::uint64_t cursor) -> typename B::event {
-  if constexpr (requires { engine_->backend().event_of(stream, cursor); }) {
-    return engine_->backend().event_of(stream, cursor);
-  } else {
-    return engine_->backend().flush(stream);
-  }
+  auto made = [&] {
+    if constexpr (requires { engine_->backend().event_of(stream, cursor); }) {
+      return engine_->backend().event_of(stream, cursor);
+    } else {
+      return engine_->backend().flush(stream);
+    }
+  }();
+  expect_device();  // if it was lost just now nothing was recorded
+  return made;
 }
 
 template <runtime_backend B>
