@@ -313,7 +313,7 @@ class backend {
  private:
   /// The device is current and, if asked for, a range of NVTX is open and a trace learns when the op ran.
   struct inside {
-    inside(detail::stream_state& s, const op_label* label, std::uint32_t of_runtime,
+    inside(detail::stream_state& s, const op_label& label, std::uint32_t of_runtime,
            braid::detail::lane_id lane, std::uint64_t cursor);
     ~inside();
     inside(const inside&) = delete;
@@ -333,7 +333,7 @@ class backend {
   [[gnu::noinline]] void launch_watched(stream& s, std::uint64_t cursor, F& f) {
     note_begin(s, cursor, f.label.lasting());
     {
-      const inside op(*s.state_, f.label.lasting(), f.home->trace_number(), f.rank.lane(), cursor);
+      const inside op(*s.state_, *f.label.get(), f.home->trace_number(), f.rank.lane(), cursor);
       op.failure ? f.give_up(cursor, op.failure) : f(cursor, s.hot_->native);
     }
     note_end(s, cursor);

@@ -316,6 +316,27 @@ TEST(cuda_faults, a_loss_that_a_copy_is_the_first_to_learn_of_leaves_the_other_r
   }
 }
 
+TEST(cuda_lost_device_DeathTest, ops_whose_labels_are_not_kept_are_counted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    std::string text;
+    {
+      const auto rt = make();
+      auto x = rt->make_buffer<int>(64, zeroed, "x");
+      rt->synchronize();
+      for (int i = 0; i < 5000; ++i) (void)detail::label_ref::of("label " + std::to_string(i));
+      for (int i = 0; i < 2; ++i) {
+        rt->submit(stream_id{1}, "the culprit " + std::to_string(i), read_write(x),
+                   [](native on, std::span<int>) { test::fault(on); });
+      }
+      text = text_of_loss([&] { rt->synchronize(); });
+    }
+    end_child(text);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0),
+              "^the CUDA device is lost: .*in flight: .*2 whose labels are not kept");
+}
+
 // In a child of fork(): what asks the driver for something, told by its name.
 class child_calls {
  public:

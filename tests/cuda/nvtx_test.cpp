@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -83,6 +85,17 @@ std::vector<std::string> ranges_of(std::optional<bool> nvtx) {
 TEST(cuda_nvtx, ranges_around_bodies_have_the_labels_of_ops_when_they_are_asked_for) {
   EXPECT_EQ(ranges_of(true), (std::vector<std::string>{"elsewhere", "", "outer", "a body", "", "next",
                                                        "a body", "", "broken", ""}));
+}
+
+// In a process of its own: the labels that it makes up are kept for good.
+TEST(cuda_nvtx_DeathTest, a_label_that_is_not_kept_is_the_name_all_the_same) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto in_child = [] {
+    for (int i = 0; i < 5000; ++i) (void)detail::label_ref::of("label " + std::to_string(i));
+    for (const std::string& each : ranges_of(true)) std::fprintf(stderr, "%s;", each.c_str());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(in_child(), testing::ExitedWithCode(0), "elsewhere;;outer;a body;;next;a body;;broken;;");
 }
 
 TEST(cuda_nvtx, there_are_none_otherwise) {

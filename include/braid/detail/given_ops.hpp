@@ -13,6 +13,7 @@ namespace braid::detail {
 /// lost. Written by the holder of the stream's slot, and read by anybody.
 class given_ops {
  public:
+  /// `label`: null if it dies with the op.
   void note(std::uint64_t cursor, const op_label* label) noexcept {
     // relaxed: for an error's text
     given& entry = last_[cursor % remembered];

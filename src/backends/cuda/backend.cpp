@@ -176,7 +176,7 @@ void backend::admit_foreign(const event& e) const {
   state_->expect("cuEventQuery", code);
 }
 
-backend::inside::inside(detail::stream_state& s, const op_label* label, std::uint32_t of_runtime,
+backend::inside::inside(detail::stream_state& s, const op_label& label, std::uint32_t of_runtime,
                         braid::detail::lane_id lane, std::uint64_t cursor)
     : failure(s.home.failure()), state(s) {
   const auto& cu = s.home.cu();
@@ -192,7 +192,7 @@ backend::inside::inside(detail::stream_state& s, const op_label* label, std::uin
   }
   if ((watch & (detail::shared_state::ranges | detail::shared_state::traced)) != 0) {
     has_range = true;
-    detail::push_range(label != nullptr ? label->name().c_str() : "op");
+    detail::push_range(label.name().c_str());
   }
 }
 
