@@ -298,6 +298,8 @@ class backend {
   [[nodiscard]] std::size_t device_of(const stream& s) const noexcept;
   /// Of memory that was adopted.
   [[nodiscard]] std::size_t device_of_memory(const void* p) const noexcept;
+  /// Likewise: whether each device can use it, as memory of the host that is pinned, and managed memory.
+  [[nodiscard]] bool is_of_all_devices(const void* p) const noexcept;
   /// Whether kernels on the stream can use memory of the device.
   [[nodiscard]] bool can_reach(const stream& s, std::size_t device) const noexcept;
   [[nodiscard]] bool is_reachable(const void* p, std::uint64_t bytes) const noexcept;

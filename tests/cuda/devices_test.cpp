@@ -115,6 +115,30 @@ TEST_F(two_devices, memory_that_is_adopted_is_of_the_device_that_it_was_allocate
   EXPECT_EQ(driver_function<int(std::uint64_t)>("cuMemFree_v2")(theirs), 0);
 }
 
+TEST_F(two_devices, memory_that_every_device_reaches_is_used_from_each_when_it_is_adopted) {
+  const auto rt = make({.streams = 4, .devices = {0, 1}});
+  const pinned_ints pinned(constant(64, 0));
+  std::uint64_t managed = 0;
+  rt->submit(stream_id{1}, "allocate", [&](native) {
+    EXPECT_EQ(driver_function<int(std::uint64_t*, std::size_t, unsigned)>("cuMemAllocManaged")(
+                  &managed, 64 * sizeof(int), 1),
+              0);
+  });
+  for (int* const data : {pinned.data(), reinterpret_cast<int*>(managed)}) {
+    auto x = rt->adopt(std::span<int>(data, 64), "theirs");
+    auto y = rt->make_buffer<int>(64, "y");
+    cuda_fixture::fill(*rt, x, 3, stream_id{0});
+    cuda_fixture::increment(*rt, x, stream_id{1});
+    rt->record([&] { cuda_fixture::increment(*rt, x, stream_id{3}); }).replay();
+    cuda_fixture::fill(*rt, y, 1, stream_id{1});
+    for (int i = 0; i < 3; ++i) cuda_fixture::add(*rt, y, x);  // goes where the other one is
+    EXPECT_EQ(rt->read(x).get(), constant(64, 5));
+    EXPECT_EQ(rt->read(y).get(), constant(64, 16));
+  }
+  rt->synchronize();
+  EXPECT_EQ(driver_function<int(std::uint64_t)>("cuMemFree_v2")(managed), 0);
+}
+
 TEST_F(two_devices, memory_of_the_host_is_written_and_read_without_a_stage_on_each) {
   const auto rt = make({.streams = 4, .devices = {0, 1}});
   for (const std::uint64_t id : {0U, 1U}) {

@@ -30,6 +30,7 @@ struct block : resource_state {
 
   std::byte* data;
   std::uint64_t capacity;
+  bool is_of_all_devices = false;           // each can use it, of several
   std::atomic<bool> is_owned{false};        // whether a buffer refers to it, as far as the runtime says
   reuse_step taken_as = reuse_step::fresh;  // of the present owner
   pool* home = nullptr;                     // that it goes back to

@@ -568,6 +568,9 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
     }
     detail::block* memory = pools_[device_of_memory(data)]->adopt(data, bytes);
     memory->name = name;
+    if constexpr (requires { engine_->backend().is_of_all_devices(data); }) {
+      memory->is_of_all_devices = pools_.size() > 1 && engine_->backend().is_of_all_devices(data);
+    }
     memory->is_owned.store(true, std::memory_order_relaxed);
     made->owner = std::move(owner);
     made->is_written.store(true, std::memory_order_relaxed);

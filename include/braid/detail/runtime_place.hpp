@@ -23,7 +23,7 @@ template <runtime_backend B>
   for (const detail::buffer_core* core : used) {
     const detail::block* memory =
         core != nullptr ? core->memory.load(std::memory_order_acquire) : nullptr;  // pairs with take_memory()
-    if (memory != nullptr) bytes[device_of(*memory)] += core->bytes;
+    if (memory != nullptr && !memory->is_of_all_devices) bytes[device_of(*memory)] += core->bytes;
   }
   const auto most = std::ranges::max_element(bytes);
   return *most != 0 ? static_cast<std::size_t>(most - bytes.begin()) : any_device;
@@ -37,8 +37,8 @@ template <runtime_backend B>
     for (const detail::buffer_core* core : used) {
       const detail::block* memory =
           core != nullptr ? core->memory.load(std::memory_order_acquire) : nullptr;  // as above
-      if (memory != nullptr && !engine_->backend().can_reach(engine_->stream_of(lane), device_of(*memory)))
-        return core;
+      if (memory == nullptr || memory->is_of_all_devices) continue;
+      if (!engine_->backend().can_reach(engine_->stream_of(lane), device_of(*memory))) return core;
     }
   }
   return nullptr;

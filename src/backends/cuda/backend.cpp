@@ -212,13 +212,15 @@ namespace {
 struct known_memory {
   unsigned type = 0;  // a CUmemorytype, or 0
   int ordinal = -1;
+  unsigned is_managed = 0;
 };
 known_memory look_at(const detail::driver_functions& cu, const void* p) noexcept {
   known_memory found;
-  void* values[] = {&found.type, &found.ordinal};
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* values[] = {&found.type, &found.ordinal, &found.is_managed};
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      CU_POINTER_ATTRIBUTE_IS_MANAGED};
   // Asked for several attributes the driver does not call it an error if it does not know the memory.
-  if (cu.cuPointerGetAttributes(2, attributes, values, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS)
+  if (cu.cuPointerGetAttributes(3, attributes, values, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS)
     return {};
   return found;
 }
@@ -231,6 +233,11 @@ std::size_t backend::device_of_memory(const void* p) const noexcept {
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&](const detail::device& d) { return d.ordinal == ordinal; });
   return found != devices.end() ? static_cast<std::size_t>(found - devices.begin()) : 0;
+}
+
+bool backend::is_of_all_devices(const void* p) const noexcept {
+  const known_memory found = look_at(state_->cu(), p);
+  return found.type == CU_MEMORYTYPE_HOST || found.is_managed != 0;
 }
 
 bool backend::can_reach(const stream& s, std::size_t device) const noexcept {
