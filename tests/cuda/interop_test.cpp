@@ -272,6 +272,29 @@ TEST(cuda_interop, a_capture_elsewhere_is_disturbed_by_nothing) {
   EXPECT_EQ(rt->stats().streams.errors + other->stats().streams.errors, 0U);
 }
 
+TEST(cuda_interop, an_event_or_a_copy_on_the_special_stream_is_refused_while_that_is_captured) {
+  const auto program = make();
+  const auto rt = make();
+  const auto other = make();
+  const native theirs = stream_in(*program, 0);
+  rt->adopt(stream_id::special(0), rt->backend().adopt(theirs));
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  auto y = rt->make_buffer<int>(64, zeroed, "y");
+  auto z = other->make_buffer<int>(64, zeroed, "z");
+  cuda_fixture::increment(*rt, x, stream_id{2});
+  cuda_fixture::increment(*rt, y, stream_id{2});  // the other is not the last one of its stream
+  rt->synchronize();
+  capture of(theirs);
+  expect_misuse(misuse::capturing, "captured", [&] { (void)rt->last_write(x); });
+  expect_misuse(misuse::capturing, "captured", [&] { (void)rt->last_access(x); });
+  expect_misuse(misuse::capturing, "captured", [&] { other->copy(z, x); });
+  EXPECT_TRUE(of.end());
+  const cuda::event written = rt->last_write(x);
+  rt->backend().wait_event_sync(written);
+  other->copy(z, x);
+  EXPECT_EQ(other->read(z).get(), constant(64, 1));
+}
+
 // It is what the tests above stand on.
 TEST(cuda_interop, a_call_that_a_capture_would_not_notice_ends_it) {
   const auto program = make();

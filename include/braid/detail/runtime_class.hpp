@@ -714,6 +714,8 @@ class basic_runtime final : private detail::runtime_base {
   /// Behind an op that is being given, or was: for others, who may keep it for longer than this runtime
   /// lives.
   typename B::event event_behind(typename B::stream& stream, std::uint64_t cursor);
+  /// Throws where the stream may not be given anything now.
+  void admit(detail::lane_id lane);
   submission copy_between(basic_runtime& other, bytes_written target, bytes_read source);
   submission carry_over(basic_runtime& other, bytes_written to, bytes_read from)
     requires detail::enqueueing_backend<B>;

@@ -316,7 +316,9 @@ auto basic_runtime<B>::event_after(const char* what, detail::buffer_core* core, 
   const byte_range all{0, core->bytes};
   check_range(core, all, kind);
   const stream_id aside = aside_for(*core, kind, all);
-  const binding bound{memory_of(*core, engine_->lane_of(aside)), kind, all, all.size != 0, 0};
+  const detail::lane_id lane = engine_->lane_of(aside);
+  admit(lane);
+  const binding bound{memory_of(*core, lane), kind, all, all.size != 0, 0};
   auto op = engine_->resolve(aside, std::span<const binding>(&bound, 1));
   return event_behind(op.current(), op.cursor());
 }
@@ -334,6 +336,7 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written ta
   check(target);
   const stream_id aside = other.aside_for(*source.core, access::read, source.range());
   const detail::lane_id other_lane = other.engine_->lane_of(aside);
+  other.admit(other_lane);
   scratch_blocks<0> none{*this};
   const auto held = other.hold(none, other_lane, source);
   detail::op_point before[2];

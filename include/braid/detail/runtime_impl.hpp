@@ -143,12 +143,17 @@ void basic_runtime<B>::retire_after(detail::retired object, stream_id after) {
 }
 
 template <runtime_backend B>
+void basic_runtime<B>::admit(detail::lane_id lane) {
+  if constexpr (requires { engine_->backend().admit(engine_->stream_of(lane)); }) {
+    engine_->backend().admit(engine_->stream_of(lane));
+  }
+}
+
+template <runtime_backend B>
 void basic_runtime<B>::wait_for(stream_id stream, const typename B::event& event) {
   expect_outside_body("wait_for()");
   expect_process();
-  if constexpr (requires { engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream))); }) {
-    engine_->backend().admit(engine_->stream_of(engine_->lane_of(stream)));
-  }
+  admit(engine_->lane_of(stream));
   if constexpr (requires { engine_->backend().admit(event); }) engine_->backend().admit(event);
   engine_->wait_for(stream, event);
 }
