@@ -316,6 +316,44 @@ TEST(cuda_faults, a_loss_that_a_copy_is_the_first_to_learn_of_leaves_the_other_r
   }
 }
 
+// Whatever call fails: who writes to the source next does not disturb a copy that was given.
+TEST(cuda_faults, a_copy_whose_source_cannot_be_told_of_it_is_over_when_that_is_thrown) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  constexpr int out_of_memory = 2;
+  int late = 0;  // the copy was made, and an error was thrown
+  for (const char* const call : {"cuEventCreate", "cuEventRecord"}) {
+    bool is_thrown = true;
+    for (int skip = 0; is_thrown; ++skip) {
+      is_thrown = false;
+      const auto rt = make();
+      const auto other = make();
+      auto from = other->make_buffer<int>(64, "from");
+      auto to = rt->make_buffer<int>(64, "to");
+      cuda_fixture::fill(*other, from, 1, stream_id{1});
+      other->synchronize();
+      rt->submit(stream_id{1}, "slow", write(to), [](native on, std::span<int> all) {
+        test::spin(on, 10'000);
+        test::fill(on, all.data(), all.size(), 5);
+      });
+      fail(call, skip, out_of_memory);
+      try {
+        rt->copy(to, from);
+      } catch (const cuda::error&) {
+        is_thrown = true;
+      }
+      EXPECT_EQ(fail(nullptr, 0, 0), is_thrown) << call;
+      cuda_fixture::fill(*other, from, 9, stream_id{1});
+      other->synchronize();
+      const std::vector<int> got = rt->read(to).get();
+      EXPECT_TRUE(got == constant(64, 1) || (is_thrown && got == constant(64, 5)))
+          << got[0] << ", " << call << ' ' << skip;
+      late += is_thrown && got == constant(64, 1) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(late, 2);
+}
+
 TEST(cuda_lost_device_DeathTest, ops_whose_labels_are_not_kept_are_counted) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto in_child = [] {

@@ -355,8 +355,21 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written ta
   using pack = detail::held_pack<std::decay_t<decltype(sink)>>;
   const detail::op_point op = launch(id, lane, "copy", detail::copy_body<B>{&other, held}, pack{{{sink}}},
                                      std::span<const binding>(&writes, 1));
-  other.engine_->note_inside_guard(reads, event_behind(engine_->stream_of(lane), op.cursor()));
   note_use(target, op);
+  try {
+    other.engine_->note_inside_guard(reads, event_behind(engine_->stream_of(lane), op.cursor()));
+  } catch (...) {
+    // Nobody who writes to the source would wait for the copy: it is over before the guard lets them. (Where
+    // bodies are the work the copy waits for the guard.)
+    if constexpr (detail::enqueueing_backend<B>) {
+      try {
+        engine_->wait(lane, op.cursor());
+      } catch (const std::exception&) {
+        // a device that cannot be asked will not say more
+      }
+    }
+    throw;
+  }
   return {link_, op};
 }
 
