@@ -194,8 +194,10 @@ class graph_maker {
  private:
   friend class backend;
   explicit graph_maker(std::shared_ptr<detail::graph_state> into);
+  graph_maker(std::shared_ptr<detail::graph_state> into, void* context_before) noexcept
+      : made_(std::move(into)), context_before_(context_before) {}
   std::shared_ptr<detail::graph_state> made_;
-  void* context_before_ = nullptr;
+  void* context_before_;
 };
 
 /// What braid's own copies and fills do.

@@ -167,6 +167,30 @@ TEST_F(contexts, no_call_needs_a_device_that_is_current) {
   expect_every_call_leaves_alone(nullptr);
 }
 
+TEST_F(contexts, a_graph_that_cannot_be_begun_leaves_alone_what_is_current) {
+  const auto rt = make({.devices = {0}});
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  auto y = rt->make_buffer<int>(64, zeroed, "y");
+  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  const auto use_both = [&] {
+    rt->submit(stream_id{1}, "increment", read_write(x), increments());
+    rt->submit(stream_id{2}, "increment", read_write(y), increments());
+  };
+  use_both();
+  rt->synchronize();
+  constexpr int out_of_memory = 2;
+  for (const char* const call :
+       {"cuStreamBeginCapture", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"}) {
+    expect_left_alone(theirs_, call, [&] {
+      fail(call, 0, out_of_memory);
+      const recording one_by_one = rt->record(use_both);
+      EXPECT_TRUE(fail(nullptr, 0, 0)) << call;
+      EXPECT_FALSE(one_by_one.is_graph()) << call;
+    });
+  }
+  EXPECT_EQ(rt->read(x).get(), constant(64, 1));
+}
+
 TEST_F(contexts, the_default_stream_that_is_adopted_is_that_of_the_runtime_whatever_is_current) {
   const auto rt = make({.devices = {0}});
   make_current(ours_);

@@ -35,17 +35,21 @@ constexpr std::size_t end_of(std::size_t stream) noexcept {
   return the_beginning - 1 - stream;
 }
 
+void* context_now() noexcept {
+  CUcontext now = nullptr;
+  (void)detail::driver().cuCtxGetCurrent(&now);
+  return now;
+}
+
 }  // namespace
 
 // Calls that cannot be captured are let through: a body may have to make a handle or to load a kernel first.
-graph_maker::graph_maker(std::shared_ptr<detail::graph_state> into) : made_(std::move(into)) {
+// What throws here finds a whole object, whose destructor makes the context current again that was.
+graph_maker::graph_maker(std::shared_ptr<detail::graph_state> into)
+    : graph_maker(std::move(into), context_now()) {
   detail::shared_state& home = *made_->home;
-  CUcontext before = nullptr;
-  (void)home.cu().cuCtxGetCurrent(&before);
-  context_before_ = before;
-  const CUresult code = home.cu().cuStreamBeginCapture(native(0), CU_STREAM_CAPTURE_MODE_RELAXED);
-  if (code != CUDA_SUCCESS && before != nullptr) (void)home.cu().cuCtxSetCurrent(before);
-  home.expect("cuStreamBeginCapture", code);
+  home.expect("cuStreamBeginCapture",
+              home.cu().cuStreamBeginCapture(native(0), CU_STREAM_CAPTURE_MODE_RELAXED));
   made_->is_capturing = true;
   // The others are captured as soon as they wait for the first.
   if (made_->streams.size() > 1) mark(0, the_beginning);
