@@ -399,6 +399,7 @@ CUresult set_later(CUstream on, CUdeviceptr to, std::size_t pitch, Word value, s
   if (status() != CUDA_SUCCESS) return status();
   on = stream_of(on);
   if (on == nullptr || !is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (to % sizeof(Word) != 0 || pitch % sizeof(Word) != 0) return CUDA_ERROR_INVALID_VALUE;
   return on->add([=] {
     for (std::size_t row = 0; row < height; ++row) {
       for (std::size_t i = 0; i < width; ++i) {

@@ -407,6 +407,37 @@ TEST(cuda_interop, memory_that_is_registered_in_part_only_goes_through_a_stage) 
   }
 }
 
+template <std::size_t Size>
+void fill_at_every_address(cuda::runtime& rt) {
+  using value = std::array<char, Size>;
+  const pinned_ints room(constant(5000 * Size / sizeof(int), 0));
+  auto* const bytes = reinterpret_cast<char*>(room.data());
+  value uniform{};
+  value mixed{};
+  uniform.fill('u');
+  for (std::size_t i = 0; i < Size; ++i) mixed[i] = static_cast<char>('a' + i);
+  for (std::size_t at = 0; at < 8; ++at) {
+    for (const value& each : {uniform, mixed}) {
+      const std::span<value> all(reinterpret_cast<value*>(bytes + at), 4990);
+      {
+        auto x = rt.adopt(all, "x");
+        rt.fill(x, each);
+        rt.wait(x);
+      }
+      EXPECT_EQ(std::ranges::count(all, each), 4990) << Size << " bytes at " << at;
+      rt.synchronize();
+    }
+  }
+}
+
+TEST(cuda_interop, adopted_memory_may_begin_at_any_address) {
+  const auto rt = make();
+  fill_at_every_address<2>(*rt);
+  fill_at_every_address<4>(*rt);
+  fill_at_every_address<8>(*rt);
+  fill_at_every_address<12>(*rt);
+}
+
 TEST(cuda_interop, who_writes_past_braid_comes_after_all_accesses) {
   const auto rt = make();
   const auto other = make();

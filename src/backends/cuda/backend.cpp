@@ -291,8 +291,9 @@ void mover::copy(void* to, const void* from, std::uint64_t bytes) const {
                                                 reinterpret_cast<CUdeviceptr>(from), bytes, on_));
 }
 
-// The driver fills with 1, 2 or 4 bytes. Wider values are set word by word, with the value's size as the
-// distance, in a first part; the rest is copied from there, twice as much each time.
+// The driver fills with 1, 2 or 4 bytes, at addresses that are multiples of that. Other values are set word
+// by word, with the value's size as the distance, in a first part; the rest is copied from there, twice as
+// much each time.
 void mover::fill(void* to, const void* value, std::size_t size, std::uint64_t count) const {
   if (count == 0) return;
   const auto& cu = detail::driver();
@@ -303,7 +304,8 @@ void mover::fill(void* to, const void* value, std::size_t size, std::uint64_t co
     std::memcpy(&word, bytes + at, width);
     return word;
   };
-  const std::size_t word = size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
+  const auto is_made_of = [&](std::size_t width) { return size % width == 0 && begin % width == 0; };
+  const std::size_t word = is_made_of(4) ? 4 : is_made_of(2) ? 2 : 1;
   bool is_uniform = true;
   for (std::size_t at = word; at < size; at += word)
     is_uniform = is_uniform && part(at, word) == part(0, word);
