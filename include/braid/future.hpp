@@ -198,7 +198,9 @@ class [[nodiscard]] future {
   [[nodiscard]] bool valid() const noexcept { return state_ != nullptr; }
   [[nodiscard]] bool is_ready() const { return expect().is_ready(); }
 
-  /// Blocks until the result is there; runs ready ops meanwhile. Throws usage_error inside a body.
+  /// Blocks until the result is there; runs ready ops meanwhile. Throws usage_error inside a body, also if
+  /// the result is there. If the wait itself fails while the op runs on, that is thrown, and the result comes
+  /// later.
   void wait() const { expect().wait(); }
   /// Blocks until then or until the time is over; runs no ops.
   template <class Rep, class Period>

@@ -14,7 +14,10 @@ void future_state_base::wait() {
     try {
       home.wait_for(op_);
     } catch (const execution_error&) {
-      if (is_finished_.load(std::memory_order_relaxed)) throw;  // else finish() brings the error
+      // finish() brings the error of an op that is over, and of a lost device. An op that runs uses the
+      // stage.
+      const bool is_lost = home.device_failure(std::current_exception()) != nullptr;
+      if (is_finished_.load(std::memory_order_relaxed) || (!is_lost && !home.is_over(op_))) throw;
     }
   }
   finish();

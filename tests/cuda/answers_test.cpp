@@ -161,6 +161,26 @@ TEST(cuda_answers, an_event_of_an_adopted_stream_is_not_recorded_again_in_a_capt
   }
 }
 
+TEST(cuda_answers, a_result_whose_wait_fails_while_its_op_runs_can_be_asked_for_again) {
+  if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
+  const auto rt = make();
+  auto x = rt->make_buffer<int>(64, zeroed, "x");
+  EXPECT_EQ(rt->read(x).get(), constant(64, 0));  // the stage of the next read holds these bytes
+  const pinned_ints flag({0});
+  rt->submit(stream_id{1}, "held", read_write(x), [&](native on, std::span<int> all) {
+    test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+    test::fill(on, all.data(), all.size(), 7);
+  });
+  auto result = rt->read(x);
+  {
+    const failing_call once("cuEventSynchronize", capture_unsupported);
+    EXPECT_THROW((void)result.get(), cuda::error);
+  }
+  EXPECT_FALSE(result.is_ready());
+  std::atomic_ref<int>(flag[0]).store(1);
+  EXPECT_EQ(result.get(), constant(64, 7));
+}
+
 TEST(cuda_answers, an_event_of_a_capture_is_refused) {
   const auto other = make();
   const auto rt = make();
