@@ -70,8 +70,8 @@ class future_state_base {
   void wait();
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> deadline) {
+    runtime_base::expect_outside_body("waiting for a future");
     runtime_base* home = runtime_.get();
-    if (home != nullptr) home->expect_outside_body("waiting for a future");
     backoff pause;
     while (!is_ready()) {
       if (Clock::now() >= deadline) return false;
@@ -215,12 +215,7 @@ class [[nodiscard]] future {
   /// The result, or what went wrong, as an exception. Once.
   T get() {
     wait();
-    const auto state = std::exchange(state_, nullptr);
-    if constexpr (std::is_void_v<T>) {
-      (void)state->take();
-    } else {
-      return state->take();
-    }
+    return take();
   }
 
   /// Calls `f` with the value, on a braid thread; the future of what it returns. An error passes by `f`.
@@ -256,12 +251,20 @@ class [[nodiscard]] future {
       void await_suspend(std::coroutine_handle<> caller) {
         held.state_->when_ready([caller]() noexcept { caller.resume(); });
       }
-      T await_resume() { return held.get(); }
+      T await_resume() { return held.take(); }
     };
     return awaiter{std::move(*this)};
   }
 
  private:
+  T take() {
+    const auto state = std::exchange(state_, nullptr);
+    if constexpr (std::is_void_v<T>) {
+      (void)state->take();
+    } else {
+      return state->take();
+    }
+  }
   template <class R>
   struct tag {
     using type = R;

@@ -43,8 +43,9 @@ class [[nodiscard]] task {
   struct promise_type : std::conditional_t<std::is_void_v<T>, promise_of_nothing, promise_of_value> {};
 
   [[nodiscard]] bool is_ready() const { return expect().is_ready(); }
-  /// Blocks until the coroutine is over. Once.
+  /// Blocks until the coroutine is over. Once. Throws usage_error inside a body.
   T get() {
+    detail::runtime_base::expect_outside_body("waiting for a task");
     detail::backoff pause;
     while (!expect().is_ready()) pause.pause();
     const auto taken = std::exchange(result_, nullptr);

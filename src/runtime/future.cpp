@@ -7,9 +7,9 @@ namespace braid::detail {
 future_state_base::~future_state_base() = default;
 
 void future_state_base::wait() {
+  runtime_base::expect_outside_body("waiting for a future");
   if (is_ready()) return;
   runtime_base& home = runtime_.expect("waiting for a future");
-  home.expect_outside_body("waiting for a future");
   if (op_.bits != 0) {
     try {
       home.wait_for(op_);

@@ -121,7 +121,7 @@ runtime_base::poison* runtime_base::poison_of(const resource_state& state) noexc
   return static_cast<poison*>(state.attached.load(std::memory_order_acquire));  // pairs with poison_outputs()
 }
 
-void runtime_base::expect_outside_body(const char* what) const {
+void runtime_base::expect_outside_body(const char* what) {
   if (running_body == nullptr) return;
   if (is_recording()) {
     throw usage_error(

@@ -249,6 +249,68 @@ BACKEND_TEST(host_misuses, host_fixtures, waiting_for_a_future_inside_a_body) {
   EXPECT_EQ(later.get(), constant(4, 0));
 }
 
+BACKEND_TEST(host_misuses, host_fixtures, waiting_inside_a_body_for_a_result_that_is_there) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(4, zeroed, "x");
+  auto y = rt.template make_buffer<int>(4, "y");
+  auto there = rt.read(x);
+  there.wait();
+  rt.submit("the body", write(y), [&](std::span<int>) {
+    expect_misuse(misuse::inside_body, "'the body'", [&] { there.wait(); });
+    expect_misuse(misuse::inside_body, "'the body'", [&] { (void)there.get(); });
+    expect_misuse(misuse::inside_body, "'the body'", [&] { (void)there.wait_for(std::chrono::seconds(0)); });
+  });
+  rt.wait(y);
+  EXPECT_EQ(there.get(), constant(4, 0));
+}
+
+template <class Runtime>
+task<int> first_of(Runtime& rt, buffer<int> x) {
+  const std::vector<int> host = co_await rt.read(x);
+  co_return host[0];
+}
+
+BACKEND_TEST(host_misuses, host_fixtures, waiting_for_a_task_inside_a_body) {
+  this->world.stand_still();
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(4, zeroed, "x");
+  rt.synchronize();
+  auto there = first_of(rt, x);
+  rt.synchronize();
+  this->until([&] { return there.is_ready(); });
+  std::optional<task<int>> later;
+  std::atomic<bool> is_set{!TypeParam::runs_by_itself};
+  rt.submit("the body", read_write(x), [&](std::span<int>) {
+    is_set.wait(false);
+    expect_misuse(misuse::inside_body, "'the body'", [&] { (void)there.get(); });
+    expect_misuse(misuse::inside_body, "'the body'", [&] { (void)later->get(); });
+  });
+  later.emplace(first_of(rt, x));  // behind the body
+  is_set = true;
+  is_set.notify_all();
+  rt.synchronize();
+  EXPECT_EQ(there.get(), 0);
+  EXPECT_EQ(later->get(), 0);
+}
+
+// It does not block: what is there is taken, and what is not there comes on a braid thread.
+BACKEND_TEST(host_misuses, host_fixtures, a_coroutine_may_await_inside_a_body_what_is_there) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(4, zeroed, "x");
+  auto y = rt.template make_buffer<int>(4, "y");
+  auto there = rt.read(x);
+  there.wait();
+  std::optional<task<int>> begun;
+  rt.submit("the body", write(y), [&](std::span<int>) {
+    begun.emplace([](future<std::vector<int>> from) -> task<int> {
+      const std::vector<int> host = co_await std::move(from);
+      co_return host[3];
+    }(std::move(there)));
+  });
+  rt.wait(y);
+  EXPECT_EQ(begun->get(), 0);
+}
+
 BACKEND_TEST(host_misuses, host_fixtures, a_submit_to_another_runtime_inside_a_body) {
   auto& rt = this->start();
   auto other = this->another();

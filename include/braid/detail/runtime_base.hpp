@@ -132,7 +132,7 @@ class runtime_base {
   [[nodiscard]] virtual const void* kind() const noexcept = 0;
 
   /// Throws if the calling thread runs the body of an op.
-  void expect_outside_body(const char* what) const;
+  static void expect_outside_body(const char* what);
 
   // ---- Of an op whose turn it is.
   [[nodiscard]] bool needs_attention() const noexcept {
