@@ -21,6 +21,10 @@ struct byte_range {
   std::uint64_t size = 0;
 
   [[nodiscard]] constexpr std::uint64_t end() const noexcept { return offset + size; }
+  /// Whether they have a byte in common: an empty range has none with any.
+  [[nodiscard]] constexpr bool overlaps(const byte_range& other) const noexcept {
+    return size != 0 && other.size != 0 && offset < other.end() && other.offset < end();
+  }
   friend constexpr bool operator==(const byte_range&, const byte_range&) = default;
 };
 

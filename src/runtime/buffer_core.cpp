@@ -117,6 +117,7 @@ adopted_ranges::adopted_ranges() : ranges_(std::make_unique<ranges>()) {}
 adopted_ranges::~adopted_ranges() = default;
 
 void adopted_ranges::add(const std::byte* begin, std::uint64_t bytes, std::string_view name) {
+  if (bytes == 0) return;
   auto& all = ranges_->by_begin;
   auto after = all.upper_bound(begin);
   if (after != all.end() && after->first < begin + bytes) throw_overlapping(name);
@@ -127,8 +128,8 @@ void adopted_ranges::add(const std::byte* begin, std::uint64_t bytes, std::strin
   all.emplace(begin, bytes);
 }
 
-void adopted_ranges::remove(const std::byte* begin) noexcept {
-  ranges_->by_begin.erase(begin);
+void adopted_ranges::remove(const std::byte* begin, std::uint64_t bytes) noexcept {
+  if (bytes != 0) ranges_->by_begin.erase(begin);
 }
 
 }  // namespace braid::detail

@@ -81,6 +81,7 @@ struct runtime_base::poison final : attachment {
 
   // Under the mutex. The bytes become good, or carry another failure.
   void set(std::uint64_t begin, std::uint64_t end, const failure_ptr& why) {
+    if (begin == end) return;
     const bool was_poisoned = !parts.empty();
     std::vector<part> left;
     for (part& p : parts) {
@@ -99,6 +100,7 @@ struct runtime_base::poison final : attachment {
   }
   [[nodiscard]] failure_ptr first_in(std::uint64_t begin, std::uint64_t end) const {
     failure_ptr first;
+    if (begin == end) return first;
     for (const part& p : parts) {
       if (p.end <= begin || end <= p.begin) continue;
       if (!first || p.why->order < first->order) first = p.why;

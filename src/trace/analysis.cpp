@@ -215,9 +215,6 @@ critical_path find_critical_path(const trace& t) {
 
 namespace {
 
-bool overlaps(const byte_range& a, const byte_range& b) {
-  return a.offset < b.end() && b.offset < a.end();
-}
 bool covers(const byte_range& a, const byte_range& b) {
   return a.offset <= b.offset && b.end() <= a.end();
 }
@@ -231,7 +228,7 @@ class resource_times {
     for (const entry& e : entries_) {
       const bool commutes =
           e.kind == u.kind && (u.kind == access::read || (u.kind == access::accumulate && e.tag == u.tag));
-      if (!commutes && overlaps(e.range, u.range)) latest = std::max(latest, e.over);
+      if (!commutes && e.range.overlaps(u.range)) latest = std::max(latest, e.over);
     }
     return latest;
   }

@@ -32,7 +32,7 @@ class dice {
 };
 
 bool overlaps(const use& a, const use& b) {
-  return a.resource == b.resource && a.range.offset < b.range.end() && b.range.offset < a.range.end();
+  return a.resource == b.resource && a.range.overlaps(b.range);
 }
 
 use random_use(dice& d, const std::vector<std::uint64_t>& sizes, unsigned whole_percent) {

@@ -132,6 +132,19 @@ BACKEND_TEST(errors, all_fixtures, a_failed_op_on_a_part_poisons_that_part) {
   expect_failure("culprit", "broken", [&] { (void)rt.read(x).get(); });
 }
 
+BACKEND_TEST(errors, all_fixtures, an_empty_part_of_poisoned_data_carries_no_error) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(8, zeroed, "x");
+  auto y = rt.template make_buffer<int>(8, zeroed, "y");
+  TypeParam::fail(rt, "fails", x);
+  EXPECT_TRUE(rt.read(x.slice(4, 0)).get().empty());
+  rt.copy(y.slice(4, 0), x.slice(4, 0)).wait();
+  rt.fill(x.slice(4, 0), 1).wait();
+  EXPECT_EQ(rt.read(y).get(), constant(8, 0));
+  EXPECT_EQ(rt.stats().skipped, 0U);
+  expect_failure("fails", "broken", [&] { rt.wait(x); });
+}
+
 BACKEND_TEST(errors, all_fixtures, a_read_write_of_poisoned_data_does_not_run_and_does_not_heal) {
   auto& rt = this->start();
   auto x = rt.template make_buffer<int>(8, "x");

@@ -166,6 +166,11 @@ BACKEND_TEST(misuses, all_fixtures, adopting_memory_that_overlaps) {
   refused(all.subspan(59, 10));
   auto before = rt.adopt(all.subspan(0, 40), "before");
   auto after = rt.adopt(all.subspan(60, 40), "after");
+  auto none = rt.adopt(all.subspan(45, 0), "none");  // of no bytes, which nobody else can have
+  auto at_the_begin = rt.adopt(all.subspan(40, 0), "none");
+  none = {};
+  at_the_begin = {};
+  refused(all.subspan(40, 20));
   middle = {};
   auto again = rt.adopt(all.subspan(40, 20), "again");
   TypeParam::fill(rt, again, 1);
@@ -365,6 +370,21 @@ BACKEND_TEST(host_misuses, host_fixtures, misuse_in_bindings_of_a_number_known_a
   refused(misuse::never_written, "'fresh'", read(fresh));
   refused(misuse::conflicting_bindings, "'x'", read(x), write(x));
   EXPECT_EQ(rt.read(x).get(), constant(4, 0));
+}
+
+BACKEND_TEST(host_misuses, host_fixtures, an_empty_slice_conflicts_with_nothing) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(10, zeroed, "x");
+  const auto nothing = [](const auto&...) {};
+  rt.submit("halo", read_write(x), read(x.slice(4, 0)), nothing);
+  rt.submit("halo", read(x.slice(4, 0)), write(x.slice(2, 6)), nothing);
+  rt.submit("halo", write(x.slice(2, 6)), read_write(x.slice(3, 0)), accumulate(x.slice(7, 0)), nothing);
+  bindings list;
+  list.add(read_write(x)).add(read(x.slice(4, 0)));
+  rt.submit("list", list, [](std::span<const view>) {});
+  auto halo = rt.record([&] { rt.submit("halo", read_write(x), read(x.slice(4, 0)), nothing); });
+  halo.replay();
+  EXPECT_EQ(rt.read(x).get(), constant(10, 0));
 }
 
 BACKEND_TEST(host_misuses, host_fixtures, a_submit_that_throws_leaves_nothing_behind) {

@@ -134,7 +134,7 @@ class adopted_ranges {
 
   /// Throws usage_error if it overlaps another.
   void add(const std::byte* begin, std::uint64_t bytes, std::string_view name);
-  void remove(const std::byte* begin) noexcept;
+  void remove(const std::byte* begin, std::uint64_t bytes) noexcept;
 
  private:
   struct ranges;

@@ -21,7 +21,7 @@ namespace braid::detail {
 
 /// Whether the op at hand could tell the two bindings of one resource apart only by an order.
 inline bool is_conflict(const binding& a, const binding& b) noexcept {
-  if (a.range.offset >= b.range.end() || b.range.offset >= a.range.end()) return false;
+  if (!a.range.overlaps(b.range)) return false;
   if (a.kind == access::read && b.kind == access::read) return false;
   return !(a.kind == access::accumulate && b.kind == access::accumulate && a.tag == b.tag);
 }

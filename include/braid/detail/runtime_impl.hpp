@@ -535,7 +535,7 @@ template <runtime_backend B>
 void basic_runtime<B>::release_adopted(detail::buffer_core& dead, detail::block& memory) noexcept {
   {
     const std::scoped_lock lock(adopted_mutex_);
-    adopted_.remove(memory.data);
+    adopted_.remove(memory.data, dead.bytes);
   }
   if (dead.owner.use_count() == 0) return;
   try {
@@ -582,7 +582,7 @@ detail::buffer_handle basic_runtime<B>::adopt_core(void* data, std::uint64_t byt
     made->memory.store(memory, std::memory_order_release);  // pairs with memory_of()
   } catch (...) {
     const std::scoped_lock lock(adopted_mutex_);
-    adopted_.remove(begin);
+    adopted_.remove(begin, bytes);
     throw;
   }
   return made;
