@@ -17,7 +17,8 @@ struct stream_id {
   /// The slot number `index` that sits beside the regular ones and that no plain id maps to.
   static constexpr stream_id special(unsigned index) noexcept { return {special_bit | index}; }
 
-  [[nodiscard]] constexpr bool is_special() const noexcept { return (value & special_bit) != 0; }
+  /// Whether special() makes it: every other value, however large, is a plain id.
+  [[nodiscard]] constexpr bool is_special() const noexcept { return value >> 32 == special_bit >> 32; }
   /// The place among the special slots. Only for special ids.
   [[nodiscard]] constexpr std::uint64_t special_index() const noexcept { return value & ~special_bit; }
 

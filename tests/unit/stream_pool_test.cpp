@@ -22,6 +22,18 @@ TEST(stream_pool, an_id_maps_to_its_value_modulo_the_regular_slots) {
   EXPECT_EQ(pool.index({~std::uint64_t{0} >> 1}), (~std::uint64_t{0} >> 1) % 4);
 }
 
+TEST(stream_pool, any_id_that_special_does_not_make_maps_to_a_regular_slot) {
+  const stream_pool<plain_slot> pool(5, 2);
+  constexpr std::uint64_t half = std::uint64_t{1} << 63;
+  EXPECT_EQ(stream_id{half}, stream_id::special(0));
+  EXPECT_EQ(stream_id{half + 0xffff'ffff}, stream_id::special(0xffff'ffff));
+  for (const std::uint64_t value : {half + 0x1'0000'0000, half + half / 2, ~std::uint64_t{0}, half - 1}) {
+    EXPECT_FALSE(stream_id{value}.is_special());
+    EXPECT_EQ(pool.index({value}), value % 5);
+    EXPECT_EQ(to_string(stream_id{value}), std::to_string(value));
+  }
+}
+
 TEST(stream_pool, special_slots_sit_beside_the_regular_ones) {
   const stream_pool<plain_slot> pool(4, 2);
   EXPECT_EQ(pool.index(stream_id::special(0)), 4U);
