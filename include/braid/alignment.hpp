@@ -47,6 +47,15 @@ struct alignment {
   friend bool operator==(const alignment&, const alignment&) = default;
 };
 
+namespace detail {
+/// Whether the origin is an access that was noted, or an event that a stream was told to wait for: no stream
+/// of the engine.
+[[nodiscard]] bool is_foreign(stream_id origin) noexcept;
+/// "op 4 of stream 1", or that it was submitted elsewhere.
+[[nodiscard]] std::string name_of_op(stream_id origin, std::uint64_t cursor);
+constexpr const char* foreign_work = "work submitted elsewhere";
+}  // namespace detail
+
 /// "waits for op 4 of stream 1 (RAW, binding 0)", one line a wait.
 std::string to_string(const alignment& a);
 std::ostream& operator<<(std::ostream& out, const alignment& a);

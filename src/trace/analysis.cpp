@@ -8,6 +8,8 @@
 #include <span>
 #include <unordered_map>
 
+#include "braid/alignment.hpp"
+
 namespace braid::trace {
 
 namespace {
@@ -95,7 +97,7 @@ std::string sentence(const trace& t, const op& o, const wait& w) {
   if (w.on != no_op) {
     text += fmt::format("'{}' on stream {}", t.ops[w.on].label, t.streams[t.ops[w.on].stream].name);
   } else {
-    text += fmt::format("op {} of stream {}", w.cursor, to_string(w.origin));
+    text += detail::name_of_op(w.origin, w.cursor);
   }
   switch (w.why) {
     case hazard::read_after_write: text += fmt::format(": it reads '{}' that it wrote", w.resource); break;

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "braid/alignment.hpp"
+
 namespace braid::trace {
 
 namespace {
@@ -183,7 +185,7 @@ nlohmann::json to_json(const trace& t, const explanation& e) {
                  {"stream", t.streams[o.stream].name},
                  {"op", o.label},
                  {"cursor", o.cursor},
-                 {"origin", to_string(w.origin)},
+                 {"origin", detail::is_foreign(w.origin) ? detail::foreign_work : to_string(w.origin)},
                  {"origin_cursor", w.cursor},
                  {"hazard", to_string(w.why)},
                  {"resource", w.resource}};

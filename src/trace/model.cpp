@@ -10,6 +10,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "braid/alignment.hpp"
+#include "braid/detail/stamp.hpp"
 #include "trace/analysis.hpp"
 
 namespace braid::trace {
@@ -121,8 +123,9 @@ class reader {
     }
     fail_at(path, fmt::format("'{}' is not one of {}", found, all).c_str());
   }
-  // As to_string(stream_id) writes it.
+  // As to_string(stream_id) writes it; of work submitted elsewhere, any of its ids.
   stream_id id_of(const std::string& found, const std::string& path) const {
+    if (found == detail::foreign_work) return stream_id::special(index_of(detail::first_foreign_lane));
     constexpr std::string_view special = "special ";
     const bool is_special = found.starts_with(special);
     const std::string digits = is_special ? found.substr(special.size()) : found;

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "braid/alignment.hpp"
 #include "braid/detail/block.hpp"
 #include "braid/detail/lock.hpp"
 #include "braid/detail/runtime_base.hpp"
@@ -346,8 +347,7 @@ void trace_op(const traced_op& op, std::span<const binding> uses, std::span<cons
       to.add(b.state->name);
     }
     for (const stream_wait& w : waits) {
-      const bool is_other = w.origin.is_special() && w.origin.special_index() >= index_of(first_foreign_lane);
-      const lane_id lane = is_other ? first_foreign_lane : lane_of(engine, w.origin);
+      const lane_id lane = is_foreign(w.origin) ? first_foreign_lane : lane_of(engine, w.origin);
       to.add(w.origin.value);
       to.add(std::uint64_t{index_of(lane)} << 32 | static_cast<std::uint64_t>(w.why));
       to.add(w.cursor);

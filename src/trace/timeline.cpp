@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "braid/alignment.hpp"
 #include "trace/analysis.hpp"
 
 namespace braid::embedded {
@@ -132,8 +133,8 @@ void write_ops(std::ostream& out, const trace& t) {
       resource.add(names.number_of(w.resource));
       cost.add(cost_of(t, o, w));
       if (!is_here) {
-        elsewhere += fmt::format("{}\"{}\":[{},{}]", elsewhere.empty() ? "" : ",", waits,
-                                 quoted(to_string(w.origin)), w.cursor);
+        elsewhere += fmt::format("{}\"{}\":{}", elsewhere.empty() ? "" : ",", waits,
+                                 quoted(detail::name_of_op(w.origin, w.cursor)));
       }
       ++waits;
     }

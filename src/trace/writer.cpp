@@ -14,6 +14,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "braid/alignment.hpp"
 #include "braid/detail/runtime_base.hpp"
 #include "braid/memory.hpp"
 #include "trace/recorder.hpp"
@@ -288,10 +289,11 @@ class events {
     const std::uint64_t* first_wait = at;
     for (std::uint64_t i = 0; i < waits; ++i, at += 5) {
       ++made_.waits;
+      const bool is_ours = !detail::is_foreign(static_cast<detail::lane_id>(high(at[1])));
       fmt::format_to(end(), "{}{{\"stream\": \"{}\", \"op\": {}, \"reached\": {}, \"hazard\": \"{}\"",
-                     i == 0 ? "" : ", ", to_string(stream_id{at[0]}), at[2], at[3],
-                     to_string(static_cast<hazard>(low(at[1]))));
-      if (!detail::is_foreign(static_cast<detail::lane_id>(high(at[1])))) {
+                     i == 0 ? "" : ", ", is_ours ? to_string(stream_id{at[0]}) : detail::foreign_work, at[2],
+                     at[3], to_string(static_cast<hazard>(low(at[1]))));
+      if (is_ours) {
         fmt::format_to(end(), ", \"tid\": {}", high(at[1]) + 1);
       }
       if (at[4] < names_.size()) {

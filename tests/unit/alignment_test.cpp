@@ -50,5 +50,14 @@ TEST(alignment, reads_as_text) {
   EXPECT_EQ(to_string(engine.analyse({1}, {read(x)})), "nothing shared\n");
 }
 
+TEST(alignment, says_that_what_was_noted_was_submitted_elsewhere) {
+  multi_stream<telling_backend> engine{telling_backend{}, options()};
+  const resource x = resource::token("x");
+  engine.note(write(x), {});
+  EXPECT_EQ(to_string(engine.analyse({2}, {read(x)})),
+            "binding 0 needs work submitted elsewhere (RAW)\n"
+            "waits for work submitted elsewhere (RAW, binding 0)\n");
+}
+
 }  // namespace
 }  // namespace braid

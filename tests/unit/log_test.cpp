@@ -50,6 +50,27 @@ TEST(log, full_says_why) {
                                       "reaching op 1 (RAW on 'x')"}));
 }
 
+TEST(log, tells_work_that_was_submitted_elsewhere_from_streams) {
+  captured to;
+  auto options = test::options();
+  options.logger = to.log;
+  multi_stream<telling_backend> engine{telling_backend{}, options};
+  const resource x = resource::token("x");
+  to.log->set_level(log_area::streaming, log_level::basic);
+  engine.note(write(x), {});
+  give(engine, {1}, {read(x)});
+  engine.wait_for(stream_id{2}, {});
+  to.log->set_level(log_area::streaming, log_level::full);
+  engine.note(write(x), {});
+  give(engine, {1}, {read(x)});
+  engine.wait_for(stream_id{2}, {});
+  EXPECT_EQ(to.lines, (std::vector<std::string>{
+                          "streaming: stream 1 waits on work submitted elsewhere",
+                          "streaming: stream 2 waits on work submitted elsewhere",
+                          "streaming: stream 1 waits on work submitted elsewhere: op 2 needs it (RAW on 'x')",
+                          "streaming: stream 2 waits on work submitted elsewhere: op 2 needs it (user)"}));
+}
+
 TEST(log, goes_to_a_file) {
   const auto path =
       std::filesystem::temp_directory_path() / ("braid_log_" + std::to_string(getpid()) + ".txt");

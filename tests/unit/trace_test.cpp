@@ -146,6 +146,23 @@ TEST(trace, has_each_wait_with_both_ops_the_resource_and_the_hazard) {
       std::string::npos);
 }
 
+TEST(trace, tells_work_that_was_submitted_elsewhere_from_streams) {
+  cpu::runtime rt({.workers = 2, .deterministic = true});
+  cpu::runtime other({.workers = 2, .deterministic = true});
+  const auto t = traced([&] {
+    auto x = rt.make_buffer<int>(8, "x");
+    auto theirs = other.make_buffer<int>(8, zeroed, "theirs");
+    rt.copy(x, theirs);
+    rt.synchronize();
+  });
+  const auto& copy = find(t, "copy");
+  ASSERT_EQ(copy.waits.size(), 1U);
+  EXPECT_EQ(copy.waits[0].on, trace::no_op);
+  const std::string text = trace::sentence(t, copy, copy.waits[0]);
+  EXPECT_NE(text.find("came after work submitted elsewhere: it writes 'x' that it wrote"), std::string::npos)
+      << text;
+}
+
 TEST(trace, has_each_replay_of_a_recorded_op_with_its_waits) {
   cpu::runtime rt({.workers = 2, .deterministic = true});
   const auto t = traced([&] {

@@ -117,6 +117,10 @@ void multi_stream<B, T>::wait_for(stream_id id, const typename B::event& event) 
   guard op = open(id, nullptr, {});
   backend_.wait_event(op.current(), event);
   ++s.waits[static_cast<unsigned>(hazard::user)];
+  if (log_->is_enabled(log_area::streaming)) [[unlikely]] {
+    const stream_id foreign = stream_id::special(index_of(detail::first_foreign_lane));
+    detail::log_wait(*log_, id, op.cursor(), {.origin = foreign, .cursor = 1, .why = hazard::user}, {});
+  }
 }
 
 template <event_stream_backend B, class T>

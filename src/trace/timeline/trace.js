@@ -127,11 +127,11 @@ const streamOfOp = op => streamName(rows[rowOf[streamOf[op]]]);
 function sentence(w) {
   const stream = op => 'stream ' + rows[rowOf[streamOf[op]]].account.name, quoted = op => `'${data.labels[labelOf[op]]}'`;
   const on = awaited[w], reached = on + data.waits.reached[w], cost = data.waits.cost[w];
-  const name = `'${data.names[data.waits.resource[w]]}'`, [origin, cursor] = data.elsewhere[w] || [];
+  const name = `'${data.names[data.waits.resource[w]]}'`;
   const reasons = [`it reads ${name} that it wrote`, `it writes ${name} that it read`, `it writes ${name} that it wrote`,
     `${name} got memory that it used`, 'the work in flight is limited', 'the program asked for it'];
   let text = stream(waiter[w]) + (cost > 0 ? ` waited ${timeText(cost)} for ` : ' came after ');
-  text += on >= 0 ? `${quoted(on)} on ${stream(on)}` : `op ${cursor} of stream ${origin}`;
+  text += on >= 0 ? `${quoted(on)} on ${stream(on)}` : data.elsewhere[w];
   text += ': ' + reasons[data.waits.why[w]];
   if (on >= 0 && end[reached] > end[on]) {
     text += ` (its event stands behind ${quoted(reached)}, ${timeText(end[reached] - end[on])} later)`;
