@@ -205,7 +205,7 @@ class [[nodiscard]] future {
   /// Blocks until then or until the time is over; runs no ops.
   template <class Rep, class Period>
   wait_status wait_for(std::chrono::duration<Rep, Period> time) const {
-    return wait_until(std::chrono::steady_clock::now() + time);
+    return wait_until(detail::deadline_in(time));
   }
   template <class Clock, class Duration>
   wait_status wait_until(std::chrono::time_point<Clock, Duration> deadline) const {

@@ -82,6 +82,19 @@ BACKEND_TEST(futures, all_fixtures, wait_for_returns_when_the_result_comes) {
   EXPECT_EQ(f.get(), constant(4, 3));
 }
 
+BACKEND_TEST(futures, all_fixtures, wait_for_takes_the_longest_of_times) {
+  auto& rt = this->start();
+  auto x = rt.template make_buffer<int>(4, "x");
+  const auto waits = [&](auto time) {
+    TypeParam::fill(rt, x, 3);
+    const std::future_status found = rt.read(x).wait_for(time);
+    EXPECT_EQ(found, std::future_status::ready);
+  };
+  waits(std::chrono::hours::max());
+  waits(std::chrono::nanoseconds::max());
+  waits(std::chrono::duration<double>(1e300));
+}
+
 BACKEND_TEST(futures, all_fixtures, then_gets_the_value_and_gives_a_future_of_what_it_returns) {
   auto& rt = this->start();
   auto x = rt.template make_buffer<int>(4, "x");

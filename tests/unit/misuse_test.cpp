@@ -198,5 +198,14 @@ TEST(shutdown, says_what_is_stuck_and_lets_the_engine_go_on) {
   EXPECT_TRUE(engine.shutdown(std::chrono::milliseconds(5000)).complete());
 }
 
+TEST(shutdown, with_the_longest_timeout_waits_until_all_is_over) {
+  struct slow_backend : telling_backend {
+    bool is_complete(const event&) { return told->queries++ > 2; }
+  };
+  multi_stream<slow_backend> engine{slow_backend{}, options()};
+  give(engine, {3}, {});
+  EXPECT_TRUE(engine.shutdown(std::chrono::milliseconds::max()).complete());
+}
+
 }  // namespace
 }  // namespace braid

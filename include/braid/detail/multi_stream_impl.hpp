@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "braid/detail/multi_stream_class.hpp"
+#include "braid/detail/time.hpp"
 
 namespace braid {
 
@@ -608,7 +609,7 @@ template <event_stream_backend B, class T>
 shutdown_report multi_stream<B, T>::shutdown(std::chrono::milliseconds timeout) {
   expect_outside_guards("shutdown()");
   if (closed_.load(std::memory_order_acquire)) return {};
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = detail::deadline_in(timeout);
   detail::backoff pause;
   for (;;) {
     bool failed = false;
