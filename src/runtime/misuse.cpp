@@ -36,6 +36,14 @@ void throw_foreign_buffer(const buffer_core& core, bool is_closed) {
                         "into a buffer of this one");
 }
 
+void throw_foreign_target(const buffer_core& core) {
+  if (core.runtime.get() == nullptr) throw_foreign_buffer(core, true);
+  throw usage_error(
+      misuse::foreign_resource,
+      "copy() into '" + core.name +
+          "', which belongs to another runtime: call copy() on the runtime that owns the target");
+}
+
 void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most) {
   throw usage_error(misuse::bad_size, "replay(" + std::to_string(times) + ") of " + std::to_string(ops) +
                                           " ops: at most " + std::to_string(most) +

@@ -70,6 +70,10 @@ BACKEND_TEST(misuses, all_fixtures, a_buffer_of_another_runtime) {
   refused([&] { rt.write(theirs, constant(4, 1)); });
   refused([&] { rt.fill(theirs, 1); });
   refused([&] { rt.copy(theirs, x); });
+  expect_misuse(misuse::foreign_resource, "call copy() on the runtime that owns the target",
+                [&] { rt.copy(theirs, x); });
+  expect_misuse(misuse::foreign_resource, "call copy() on the runtime that owns the target",
+                [&] { rt.copy(theirs, theirs); });
   refused([&] { rt.wait(theirs); });
   rt.copy(x, theirs);  // copy alone accepts it
   EXPECT_EQ(rt.read(x).get(), constant(4, 0));

@@ -117,6 +117,7 @@ class fill_value {
 [[noreturn]] void throw_null_memory(std::string_view name);
 [[noreturn]] void throw_unreachable(std::string_view label, stream_id stream, const buffer_core& core);
 [[noreturn]] void throw_foreign_buffer(const buffer_core& core, bool is_closed);
+[[noreturn]] void throw_foreign_target(const buffer_core& core);
 [[noreturn]] void throw_too_often(std::uint64_t times, std::uint64_t ops, std::uint64_t most);
 [[noreturn]] void throw_never_written(const buffer_core& core, byte_range range);
 [[noreturn]] void throw_too_large(std::uint64_t count, std::uint64_t size);

@@ -344,10 +344,12 @@ class basic_runtime final : private detail::runtime_base {
   submission fill(const buffer<T>& to, const std::type_identity_t<T>& value) {
     return fill(buffer_slice<T>(to), value);
   }
-  /// The source may belong to another runtime with a backend of the same kind: both sides are ordered.
+  /// The source may belong to another runtime with a backend of the same kind: both sides are ordered. The
+  /// target has to be this runtime's.
   template <element T>
   submission copy(const buffer_slice<T>& to, const buffer_slice<std::type_identity_t<T>>& from) {
-    if (!from.handle()) detail::throw_null_buffer();
+    if (!to.handle() || !from.handle()) detail::throw_null_buffer();
+    if (!(to.handle()->runtime == link_)) detail::throw_foreign_target(*to.handle().get());
     expect_length("copy()", to.handle().get(), to.size(), from.size());
     return copy_bytes(detail::as_bytes(braid::write(to)), detail::as_bytes(braid::read(from)));
   }
