@@ -56,6 +56,11 @@ expect 0 'streams.max +9 .*braid.toml:2' "$braid" config
 cd "$work" || exit 1
 BRAID_STREAMS_MAX=11 expect 0 'streams.max +11 +BRAID_STREAMS_MAX' "$braid" config
 BRAID_STREAM_MAX=11 expect 0 'BRAID_STREAM_MAX is set but unknown' "$braid" config
+# Those of the script and of the tests are no slips.
+if BRAID_BUILD_DIR=x BRAID_SOAK_SECONDS=1 BRAID_SOAK_SEED=1 BRAID_TEST_ASYNC_MEMORY=1 BRAID_LIMIT=1 BRAID_REPETITIONS=1 \
+   BRAID_HEADERS=x BRAID_TRACES_TO=x BRAID_CUDA_ARCHITECTURES=native "$braid" config 2>&1 | grep 'set but unknown'; then
+  failed=1
+fi
 expect 0 '"source": "default"' "$braid" config --json
 printf '[streams]\nmaxx = 9\n' >braid.toml
 expect 2 "braid.toml:2:1: unknown key 'streams.maxx'; did you mean 'streams.max'" "$braid" config

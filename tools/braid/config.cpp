@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "braid/settings.hpp"
 #include "commands.hpp"
@@ -13,6 +15,12 @@ namespace braid::tool {
 
 namespace {
 
+/// Of the script, the tests and .ci/gpu: no settings of the library, and no slips.
+constexpr std::array<std::string_view, 9> of_others = {
+    "BRAID_BUILD_DIR",    "BRAID_CUDA_ARCHITECTURES", "BRAID_HEADERS",
+    "BRAID_LIMIT",        "BRAID_REPETITIONS",        "BRAID_SOAK_SEED",
+    "BRAID_SOAK_SECONDS", "BRAID_TEST_ASYNC_MEMORY",  "BRAID_TRACES_TO"};
+
 /// Variables that begin with BRAID_ and set nothing: most likely a slip.
 std::vector<std::string> unknown_variables(const std::vector<settings::row>& rows) {
   std::vector<std::string> unknown;
@@ -20,7 +28,8 @@ std::vector<std::string> unknown_variables(const std::vector<settings::row>& row
     const std::string name(*each, std::strcspn(*each, "="));
     if (name.rfind("BRAID_", 0) != 0) continue;
     const bool known =
-        std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.variable == name; });
+        std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r.variable == name; }) ||
+        std::ranges::find(of_others, name) != of_others.end();
     if (!known) unknown.push_back(name);
   }
   return unknown;
