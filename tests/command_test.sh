@@ -27,7 +27,9 @@ expect 0 '--replay' "$braid" verify --help
 expect 0 '^braid [0-9]' "$braid" --version
 expect 2 'subcommand' "$braid"
 expect 2 'ops' "$braid" verify --ops 0
-expect 2 'inject' "$braid" verify --inject nonsense
+expect 2 '--inject: nonsense not in \{missing,stale_mark,superfluous,uncommitted_cursor\}$' "$braid" verify --inject nonsense
+expect 2 '--mode: nonsense not in \{both,event,point\}$' "$braid" verify --mode nonsense
+expect 0 '^point ' "$braid" verify --programs 2 --ops 20 --mode point
 expect 2 'threads' "$braid" verify --inject missing --threads 2
 expect 2 'nosuch' "$braid" verify --replay nosuch.txt
 expect 0 'all in order' "$braid" verify --programs 10 --ops 50

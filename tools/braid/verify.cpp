@@ -145,15 +145,18 @@ void add_verify(CLI::App& app, int& status) {
   const std::map<std::string, verify::backend_mode> modes = {{"both", verify::backend_mode::both},
                                                              {"event", verify::backend_mode::event},
                                                              {"point", verify::backend_mode::point}};
-  sub->add_option("--mode", c.mode, "Backends with events, with points, or both")
-      ->transform(CLI::CheckedTransformer(modes).description("both, event, point"));
+  sub->add_option_function<std::string>(
+         "--mode", [&c, modes](const std::string& name) { c.mode = modes.at(name); },
+         "Backends with events, with points, or both")
+      ->check(CLI::IsMember(modes));
   const std::map<std::string, sim::fault> faults = {{"missing", sim::fault::missing},
                                                     {"superfluous", sim::fault::superfluous},
                                                     {"stale_mark", sim::fault::stale_mark},
                                                     {"uncommitted_cursor", sim::fault::uncommitted_cursor}};
-  sub->add_option("--inject", c.inject, "Build a fault into each program: it has to be caught")
-      ->transform(CLI::CheckedTransformer(faults).description(
-          "missing, superfluous, stale_mark, uncommitted_cursor"));
+  sub->add_option_function<std::string>(
+         "--inject", [&c, faults](const std::string& name) { c.inject = faults.at(name); },
+         "Build a fault into each program: it has to be caught")
+      ->check(CLI::IsMember(faults));
   sub->add_option("--replay", options->replay, "Run the program in this file instead")
       ->check(CLI::ExistingFile);
   sub->add_flag("--json", options->json, "Print JSON");
