@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "braid/cuda.hpp"
+
 namespace braid::detail {
 namespace {
 
@@ -33,6 +35,18 @@ TEST(drivers, the_devices_of_a_driver_are_named_in_its_order) {
   EXPECT_EQ(opencl.devices, (std::vector<std::string>{"a device (a platform)"}));
   EXPECT_EQ(opencl.text, "1 platform with 1 device: a device (a platform)");
 }
+
+#if BRAID_HAS_CUDA
+TEST(drivers, a_code_of_cuda_is_an_error_also_where_there_is_no_driver) {
+  try {
+    cuda::check(2);
+    FAIL();
+  } catch (const cuda::error& e) {
+    EXPECT_EQ(e.code(), 2);
+    EXPECT_FALSE(std::string(e.what()).empty());
+  }
+}
+#endif
 
 TEST(drivers, what_is_here_is_told_in_words) {
   EXPECT_FALSE(probe_cuda().text.empty());

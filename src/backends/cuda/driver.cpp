@@ -71,10 +71,15 @@ opened open() {
   return found;
 }
 
+const opened& tried() {
+  static const opened it = open();
+  return it;
+}
+
 }  // namespace
 
 const driver_functions& driver() {
-  static const opened it = open();
+  const opened& it = tried();
   if (!it.error.empty()) [[unlikely]]
     fail(it.error);
   return it.functions;
@@ -123,6 +128,8 @@ bool is_lost(CUresult code) noexcept {
 }
 
 void throw_error(int code) {
+  // The code may come from elsewhere: what it means is told by the driver alone.
+  if (!tried().error.empty()) throw error(code, fmt::format("CUDA error {}", code));
   throw error(code, text_of("a call of the driver", static_cast<CUresult>(code)));
 }
 
