@@ -106,8 +106,8 @@ struct device_info {
 /// The devices of this machine. Throws usage_error(no_device), with the reason, if there is no loader or no
 /// device.
 std::vector<device_info> devices();
-/// The one that `choice` says: a number of devices(), or a part of the name of the device or its platform, or
-/// a kind; empty: what the setting opencl.device says, else the first GPU, else the first one. Throws
+/// The one that `choice` says: a number of devices(), or a part of the name, platform, kind or version of the
+/// device; empty: what the setting opencl.device says, else the first GPU, else the first one. Throws
 /// usage_error(no_device) with what there is.
 device_info device_for(std::string_view choice);
 

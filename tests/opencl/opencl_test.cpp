@@ -103,7 +103,7 @@ void expect_misuse(misuse kind, std::string_view named, Call&& call) {
 
 // ---- Devices.
 
-TEST_F(opencl_backend, a_device_is_chosen_by_number_name_platform_or_kind) {
+TEST_F(opencl_backend, a_device_is_chosen_by_number_name_platform_kind_or_version) {
   const auto all = opencl::devices();
   ASSERT_GE(all.size(), 2U) << "POCL_DEVICES makes two";
   for (const auto& each : all) {
@@ -115,6 +115,7 @@ TEST_F(opencl_backend, a_device_is_chosen_by_number_name_platform_or_kind) {
   EXPECT_EQ(opencl::device_for("PORTABLE computing").ordinal, 0);
   EXPECT_EQ(opencl::device_for(all[1].name).name, all[1].name);
   EXPECT_EQ(opencl::device_for("cpu").kind, "CPU");
+  EXPECT_EQ(opencl::device_for("PoCL").ordinal, 0);  // its platform's name is another
   expect_misuse(misuse::no_device, all[0].name, [] { (void)opencl::device_for("no such thing"); });
   expect_misuse(misuse::no_device, "99", [] { (void)opencl::device_for("99"); });
   auto o = options();

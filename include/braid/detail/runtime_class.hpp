@@ -56,8 +56,7 @@ struct runtime_options {
   /// On CUDA: of the streams in turn; a lower number goes first. Default: all the lowest.
   std::vector<int> priorities{};
   std::optional<bool> nvtx{};  ///< on CUDA: ranges with the labels of ops, for NVIDIA's profilers
-  /// On OpenCL: its number, or a part of its name or of its platform's: see opencl::device_for(). On CUDA:
-  /// its number.
+  /// On OpenCL: its number, or a part of what it is called: see opencl::device_for(). On CUDA: its number.
   std::string device{};
   /// On OpenCL: memory at addresses that host and device share, where the device has it. Default: on NVIDIA's
   /// platform only.

@@ -237,7 +237,7 @@ device_entry entry_for(std::string_view choice) {
   const auto found = std::ranges::find_if(all, [&](const device_entry& e) {
     return is_number ? static_cast<std::size_t>(e.info.ordinal) == number
                      : contains(e.info.name, wanted) || contains(e.info.platform, wanted) ||
-                           contains(e.info.kind, wanted);
+                           contains(e.info.kind, wanted) || contains(e.info.version, wanted);
   });
   if (found != all.end()) return *found;
   throw usage_error(misuse::no_device,
