@@ -35,10 +35,10 @@ namespace {
 constexpr std::size_t most_recent = 65'536;  // failures that can be asked for by their op
 }
 
-void failure::report() const noexcept {
+void failure::report(const char* why_here) const noexcept {
   if (is_known.exchange(true, std::memory_order_relaxed)) return;
   try {
-    log->write(log_area::errors, log_level::basic, "nobody asked: " + text);
+    log->write(log_area::errors, log_level::basic, std::string(why_here) + ": " + text);
   } catch (const std::exception&) {
     // without memory there is no saying it
   }
@@ -225,7 +225,9 @@ void runtime_base::poison_outputs(const op_info& op, std::span<const touched> us
     lists_->recent.erase(lists_->oldest.front());
     lists_->oldest.pop_front();
   }
-  if (!has_place && why->places.load(std::memory_order_relaxed) == 0) why->report();
+  if (!has_place && why->places.load(std::memory_order_relaxed) == 0) {
+    why->report("no data carries it");  // whether somebody is going to wait for the op is not known
+  }
 }
 
 void runtime_base::heal(std::span<const touched> uses) {

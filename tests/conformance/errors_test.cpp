@@ -456,6 +456,17 @@ BACKEND_TEST(host_errors, host_fixtures, an_error_of_an_op_without_outputs_is_lo
   EXPECT_EQ(said.count("only scratch"), 1U);
 }
 
+// Whether somebody is going to wait for the op is not known when it fails.
+BACKEND_TEST(host_errors, host_fixtures, the_log_does_not_say_that_nobody_asked_where_a_wait_tells_later) {
+  captured said;
+  auto& rt = this->start({.logger = said.log});
+  const submission s = rt.submit("no outputs", [] { throw std::runtime_error("broken"); });
+  expect_failure("no outputs", "broken", [&] { s.wait(); });
+  this->stop();
+  EXPECT_EQ(said.count("no data carries it: op 'no outputs' failed: broken"), 1U);
+  EXPECT_EQ(said.count("nobody asked"), 0U);
+}
+
 BACKEND_TEST(host_errors, host_fixtures, scratch_of_a_failed_op_is_good_memory_for_the_next) {
   auto& rt = this->start();
   rt.submit(stream_id{1}, "culprit", scratch<int>(64),

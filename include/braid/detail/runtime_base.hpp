@@ -61,7 +61,7 @@ struct failure {
   mutable std::atomic<std::uint32_t> places{0};  // pieces of data that carry it
 
   /// Says it in the log, if nobody was told.
-  void report() const noexcept;
+  void report(const char* why_here = "nobody asked") const noexcept;
 
   [[noreturn]] void raise() const {
     is_known.store(true, std::memory_order_relaxed);
