@@ -355,7 +355,9 @@ class multi_stream final : private detail::gate_keeper {
   std::unique_ptr<slot_type> make_slot(detail::lane_id lane, stream_id id, typename B::stream stream);
   void forget_foreign(detail::resource_state& r);
   typename B::stream& used_stream(stream_id id);
+  /// Throws what the work failed with, also if somebody else was told first.
   void host_wait(slot_type& s, std::uint64_t cursor);
+  void wait_until_over(slot_type& s, std::uint64_t cursor);
   /// Of what others cannot be told of: it has to be over before they may look.
   void wait_surely(slot_type& s, std::uint64_t cursor) noexcept;
   std::uint64_t admit(std::span<const binding> bindings);

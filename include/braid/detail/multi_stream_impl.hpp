@@ -50,7 +50,7 @@ multi_stream<B, T>::~multi_stream() {
       const std::uint64_t cursor = s.committed.load(std::memory_order_acquire);  // pairs with commit()
       if (s.is_complete(cursor)) continue;
       try {
-        host_wait(s, cursor);
+        wait_until_over(s, cursor);
       } catch (const std::exception& e) {
         log_error(e.what());
         s.raise_completed(cursor);  // a device that cannot be asked will not say more
@@ -321,9 +321,14 @@ bool multi_stream<B, T>::forget_synced() noexcept
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
-  if (cursor == 0) return;
+  wait_until_over(s, cursor);
   if (s.has_failed.load(std::memory_order_acquire))
     aligner_.tell_failure(s, cursor);  // pairs with keep_failure()
+}
+
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::wait_until_over(slot_type& s, std::uint64_t cursor) {
+  if (cursor == 0) return;
   if constexpr (requires { backend_.failure(); }) {
     // Not only who waits first is to learn of it.
     if (const std::exception_ptr why = backend_.failure()) [[unlikely]] {
@@ -359,12 +364,12 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcept {
   for (detail::backoff pause;; pause.pause()) {
     try {
-      return host_wait(s, cursor);
+      return wait_until_over(s, cursor);
     } catch (const std::bad_alloc&) {
       continue;  // until there is memory
     } catch (const execution_error& e) {
       log_error(e.what());
-      if (aligner_.is_over_if_it_throws()) return;
+      if (aligner_.is_over_if_it_throws()) return aligner_.keep_failure(s, cursor);
     } catch (const std::exception& e) {
       return log_error(e.what());
     }
@@ -586,7 +591,7 @@ std::uint64_t multi_stream<B, T>::admit(std::span<const binding> bindings) {
     if (!s.is_complete(oldest->cursor)) {
       capacity_waits_.fetch_add(1, std::memory_order_relaxed);  // a statistic
       try {
-        host_wait(s, oldest->cursor);
+        wait_until_over(s, oldest->cursor);
       } catch (const execution_error& e) {
         log_error(e.what());  // the room is free all the same
         aligner_.keep_failure(s, oldest->cursor);
