@@ -59,6 +59,7 @@ resource resource::hand_on(std::string_view name) {
     throw usage_error(misuse::null_resource,
                       "hand_on() of a null resource: only a resource that was made has a history");
   }
+  detail::end_routine_inside();
   if (state_->routines.load(std::memory_order_acquire) != 0) detail::end_routines_of(*state_);
   for (const detail::open_op* op = detail::innermost_open_op; op != nullptr; op = op->outer) {
     if (op->uses(state_)) {

@@ -141,6 +141,20 @@ BACKEND_TEST(memory, all_fixtures, a_limit_lets_reads_follow_each_other_as_fast_
   EXPECT_EQ(rt.stats().staging.live_blocks, 0U);
 }
 
+// A limit that is no multiple of what the pool takes at a time, which threads reach together.
+BACKEND_TEST(memory, all_fixtures, a_limit_lets_threads_read_at_the_same_time) {
+  auto& rt = this->start({.memory_limit = 66'000});
+  auto x = rt.template make_buffer<int>(16, "x");
+  TypeParam::fill(rt, x, 7);
+  on_threads(4, [&](unsigned) {
+    for (unsigned turn = 0; turn < TypeParam::many(400) / 100; ++turn) {
+      std::vector<future<std::vector<int>>> results;
+      for (unsigned i = 0; i < 400; ++i) results.push_back(rt.read(x));
+      for (auto& each : results) ASSERT_EQ(each.get(), constant(16, 7));
+    }
+  });
+}
+
 BACKEND_TEST(memory, all_fixtures, trim_gives_back_what_nobody_can_touch) {
   auto& rt = this->start();
   {

@@ -20,7 +20,8 @@ namespace braid::conformance {
 namespace {
 
 // In the child: whether all that needs the device says what is wrong, and nothing is got from it.
-int look_in_child(std::unique_ptr<cuda::runtime>& rt, buffer<int>& x, future<std::vector<int>>& pending) {
+int look_in_child(std::unique_ptr<cuda::runtime>& rt, buffer<int>& x, future<std::vector<int>>& pending,
+                  future<std::vector<int>>& held) {
   int wrong = 0;
   const auto expect_forked = [&](int number, auto&& call) {
     try {
@@ -36,7 +37,7 @@ int look_in_child(std::unique_ptr<cuda::runtime>& rt, buffer<int>& x, future<std
   expect_forked(2, [&] { rt->synchronize(); });
   expect_forked(3, [&] { rt->wait(x); });
   expect_forked(4, [&] { rt->wait(stream_id{1}); });
-  expect_forked(5, [&] { (void)pending.get(); });
+  expect_forked(5, [&] { held.wait(); });
   expect_forked(6, [&] { (void)rt->read(x).get(); });
   expect_forked(7, [&] { (void)rt->last_write(x); });
   expect_forked(8, [&] { rt->fill(x, 1); });
@@ -50,8 +51,10 @@ int look_in_child(std::unique_ptr<cuda::runtime>& rt, buffer<int>& x, future<std
   expect_forked(15, [&] { (void)rt->backend().adopt(native{nullptr}); });
   expect_forked(16, [&] { (void)rt->stats(); });
   expect_forked(17, [&] { (void)rt->trim(); });
+  expect_forked(18, [&] { (void)held.wait_for(std::chrono::milliseconds(1)); });
   x = {};
   pending = {};
+  held = {};
   rt.reset();
   return wrong;
 }
@@ -61,11 +64,19 @@ TEST(cuda_faults, a_forked_child_is_told_so) {
   auto x = rt->make_buffer<int>(64, zeroed, "x");
   cuda_fixture::increment(*rt, x, stream_id{1});
   rt->synchronize();
+  auto y = rt->make_buffer<int>(64, zeroed, "y");
+  rt->synchronize();
   auto pending = rt->read(x);
+  const pinned_ints flag({0});
+  rt->submit(stream_id{2}, "held", read_write(y), [&](native on, std::span<int>) {
+    test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
+  });
+  auto held = rt->read(y);
   const pid_t child = fork();
-  if (child == 0) _exit(look_in_child(rt, x, pending));
+  if (child == 0) _exit(look_in_child(rt, x, pending, held));
   int status = 0;
   waitpid(child, &status, 0);
+  std::atomic_ref<int>(flag[0]).store(1);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0) << "the number of the call";
   EXPECT_EQ(pending.get(), constant(64, 1));

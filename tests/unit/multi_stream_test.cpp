@@ -247,6 +247,26 @@ TEST(multi_stream, a_wait_is_told_of_a_failure_that_something_else_met_first) {
   wait_is_told(points.point_backend(), points);
 }
 
+// What is retired behind the op asks for its event as well, before or after the one who waits.
+TEST(multi_stream, a_failure_that_a_wait_has_told_is_not_told_again) {
+  for (int turn = 0; turn < 200; ++turn) {
+    sim::device device;
+    auto undetermined = options();
+    undetermined.deterministic = false;
+    multi_stream<sim::backend> engine{device.backend(), undetermined};
+    std::atomic<bool> is_gone{false};
+    {
+      auto op = engine.resolve(stream_id{1}, {});
+      device.launch(op.current(), {.label = "bad", .touches = {}, .body = {}, .fails = true});
+      op.retire(std::shared_ptr<void>(nullptr, [&](void*) { is_gone = true; }));
+    }
+    EXPECT_THROW(engine.wait(stream_id{1}), execution_error);
+    while (!is_gone) std::this_thread::yield();
+    give(engine, {1}, {});
+    engine.wait(stream_id{1});
+  }
+}
+
 TEST(multi_stream, guards_of_two_engines_may_end_in_any_order) {
   multi_stream<telling_backend> one{telling_backend{}, options()};
   multi_stream<telling_backend> other{telling_backend{}, options()};

@@ -650,26 +650,39 @@ TEST(routine, no_write_slips_in_while_it_begins) {
 
 // The one keeps y, which none of its open ops uses, and waits for x; the other has x and waits for y.
 TEST(routine, keeps_nothing_from_others_while_its_thread_is_in_another_engine) {
-  rig a;
-  rig b;
-  std::latch both_inside(2);
-  std::thread other([&] {
-    const auto has_x = a.engine.resolve(stream_id{0}, {write(a.all[0])});
-    both_inside.arrive_and_wait();
-    (void)b.engine.resolve(stream_id{3}, {write(b.all[1])});
-  });
-  on_another_thread([&] {
-    for (int i = 0; i < 10; ++i) {
-      (void)b.engine.resolve(stream_id{0}, {write(b.all[0])});
-      (void)b.engine.resolve(stream_id{1}, {write(b.all[1])});
-    }
-    const auto inside = b.engine.resolve(stream_id{0}, {write(b.all[0])});
-    both_inside.arrive_and_wait();
-    (void)a.engine.resolve(stream_id{2}, {write(a.all[0])});
-  });
-  other.join();
-  EXPECT_GT(b.followed(), 0U);
-  a.is_checked = b.is_checked = true;  // ops without work are not in the log
+  const std::function<void(rig&)> uses_of_x[] = {
+      [](rig& a) { (void)a.engine.resolve(stream_id{2}, {write(a.all[0])}); },
+      [](rig& a) { a.engine.wait(a.all[0]); },
+      [](rig& a) { (void)a.engine.analyse(stream_id{2}, {write(a.all[0])}); },
+      [](rig& a) {
+        auto backend = a.device.unasked_backend();
+        auto foreign = backend.create_stream();
+        a.engine.note(write(a.all[0]), backend.flush(foreign));
+      },
+      [](rig& a) { (void)a.all[0].hand_on("next"); },
+  };
+  for (const auto& use_x : uses_of_x) {
+    rig a;
+    rig b;
+    std::latch both_inside(2);
+    std::thread other([&] {
+      const auto has_x = a.engine.resolve(stream_id{0}, {write(a.all[0])});
+      both_inside.arrive_and_wait();
+      (void)b.engine.resolve(stream_id{3}, {write(b.all[1])});
+    });
+    on_another_thread([&] {
+      for (int i = 0; i < 10; ++i) {
+        (void)b.engine.resolve(stream_id{0}, {write(b.all[0])});
+        (void)b.engine.resolve(stream_id{1}, {write(b.all[1])});
+      }
+      const auto inside = b.engine.resolve(stream_id{0}, {write(b.all[0])});
+      both_inside.arrive_and_wait();
+      use_x(a);
+    });
+    other.join();
+    EXPECT_GT(b.followed(), 0U);
+    a.is_checked = b.is_checked = true;  // ops without work are not in the log
+  }
 }
 
 // ---- What is waited for in a round.

@@ -281,23 +281,23 @@ class aligner {
 
   /// The op at `cursor` has failed with the exception that is handled now, which somebody was told who does
   /// not wait for it: who does will be told as well.
-  static void keep_failure(slot_type& origin, std::uint64_t cursor) noexcept {
+  /// `is_new`: nobody else can have told. Else, who waited has told before he noted that the op is over.
+  static void keep_failure(slot_type& origin, std::uint64_t cursor, bool is_new = false) noexcept {
     const locked lock(origin.list_lock);
-    if (origin.failure) return;
+    if (origin.failure || (!is_new && origin.is_complete(cursor))) return;
     origin.failure = std::current_exception();
     origin.failed_at = cursor;
     origin.has_failed.store(true, std::memory_order_release);  // pairs with host_wait()
   }
-  /// Throws the failure that was kept, if the op at `cursor` comes after it; once.
+  /// The failure that was kept, if the op at `cursor` comes after it; once.
+  [[nodiscard]] static std::exception_ptr take_failure(slot_type& origin, std::uint64_t cursor) noexcept {
+    const locked lock(origin.list_lock);
+    if (origin.failed_at > cursor) return nullptr;
+    origin.has_failed.store(false, std::memory_order_relaxed);
+    return std::exchange(origin.failure, nullptr);
+  }
   static void tell_failure(slot_type& origin, std::uint64_t cursor) {
-    std::exception_ptr why;
-    {
-      const locked lock(origin.list_lock);
-      if (origin.failed_at > cursor) return;
-      why = std::exchange(origin.failure, nullptr);
-      origin.has_failed.store(false, std::memory_order_relaxed);
-    }
-    if (why) std::rethrow_exception(why);
+    if (const std::exception_ptr why = take_failure(origin, cursor)) std::rethrow_exception(why);
   }
 
   struct foreign_point {

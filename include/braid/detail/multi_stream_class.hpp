@@ -180,6 +180,10 @@ class multi_stream final : private detail::gate_keeper {
   [[nodiscard]] std::uint64_t cursor_of(detail::lane_id lane) const noexcept {
     return pool_.lane(lane).committed.load(std::memory_order_acquire);  // pairs with commit()
   }
+  /// Of what others cannot be told of: it has to be over before they may look.
+  void wait_surely(detail::lane_id lane, std::uint64_t cursor) noexcept {
+    wait_surely(pool_.lane(lane), cursor);
+  }
   /// Whether the op is known to be over, well or not, or turns out to be. Never blocks.
   [[nodiscard]] bool is_over(detail::lane_id lane, std::uint64_t cursor) noexcept;
   /// Likewise, without asking the backend.
@@ -358,7 +362,6 @@ class multi_stream final : private detail::gate_keeper {
   /// Throws what the work failed with, also if somebody else was told first.
   void host_wait(slot_type& s, std::uint64_t cursor);
   void wait_until_over(slot_type& s, std::uint64_t cursor);
-  /// Of what others cannot be told of: it has to be over before they may look.
   void wait_surely(slot_type& s, std::uint64_t cursor) noexcept;
   std::uint64_t admit(std::span<const binding> bindings);
   [[nodiscard]] bool is_idle() const noexcept;
@@ -387,9 +390,13 @@ class multi_stream final : private detail::gate_keeper {
     const bool is_one = (reinterpret_cast<std::uintptr_t>(gate) & 3) == tag_of<Gate>;
     return is_one ? reinterpret_cast<Gate*>(static_cast<char*>(gate) - tag_of<Gate>) : nullptr;
   }
-  // Of a question that threw: whether it says that the work is over. In the end, after all was waited for,
-  // any.
+  // Of a question that threw: whether it says that the work is over.
   [[nodiscard]] bool is_over_after(const std::exception& e) noexcept;
+  // Whether the engine's end has waited for the op, as well as that can be done.
+  [[nodiscard]] static bool is_waited_out(const slot_type& s, std::uint64_t cursor) noexcept {
+    return s.waited_out.load(std::memory_order_relaxed) >= cursor;
+  }
+  void strand(void* gate, detail::retired object, const char* why) noexcept;
 
   // Destroyed in the opposite order: the thread first, then streams and events, then the stamps that they
   // refer to (unless a resource is left), then the backend.
@@ -407,7 +414,8 @@ class multi_stream final : private detail::gate_keeper {
   std::unique_ptr<detail::in_flight> in_flight_;  // where a limit is set
   std::atomic<bool> is_special_{false};           // limited or closed: every op has to look closer
   std::atomic<bool> closed_{false};
-  std::atomic<bool> is_ending_{false};  // all that can be waited for was; read by the retire thread
+  std::atomic<bool> is_ending_{
+      false};  // foreign accesses that can be waited for were; read by the retire thread
   std::atomic<std::uint64_t> retired_{0};
   std::atomic<std::uint64_t> errors_{0};
   std::atomic<std::uint64_t> capacity_waits_{0};

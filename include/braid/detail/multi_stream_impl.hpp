@@ -55,8 +55,9 @@ multi_stream<B, T>::~multi_stream() {
         log_error(e.what());
         s.raise_completed(cursor);  // a device that cannot be asked will not say more
       }
+      s.waited_out.store(cursor, std::memory_order_relaxed);  // read by the retire thread, again and again
     }
-    is_ending_.store(true, std::memory_order_relaxed);  // pairs with nothing: it is asked again and again
+    is_ending_.store(true, std::memory_order_relaxed);  // likewise
     retirer_.drain(std::chrono::steady_clock::time_point::max());
   } while (retirer_.pending() != 0 || !is_idle());
   // acq_rel: as in shutdown()
@@ -153,11 +154,7 @@ void multi_stream<B, T>::retire_on(slot_type& s, detail::retired object) noexcep
     }
     retirer_.add(s.lane, gate, std::move(object));
   } catch (const std::exception& e) {
-    // Without memory nobody can tell when: it waits for the end of all work.
-    if (gate != nullptr) forget(gate);
-    log_error(e.what());
-    const std::scoped_lock lock(stranded_mutex_);
-    stranded_.push_back(std::move(object));
+    strand(gate, std::move(object), e.what());
   }
 }
 
@@ -179,14 +176,14 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
     try {
       return backend_.is_complete(**event);
     } catch (const std::exception& e) {
-      return is_over_after(e);
+      return is_over_after(e) || is_ending_.load(std::memory_order_relaxed);
     }
   }
   if (const auto* unmarked = as<unmarked_gate>(gate)) {
     try {
       return aligner_.is_known_complete(*unmarked->slot, unmarked->cursor);
     } catch (const std::exception&) {
-      return is_ending_.load(std::memory_order_relaxed);  // the first time it was logged
+      return is_waited_out(*unmarked->slot, unmarked->cursor);  // the first time it was logged
     }
   }
   auto& m = *static_cast<detail::mark<B>*>(gate);
@@ -197,11 +194,12 @@ bool multi_stream<B, T>::is_open(void* gate) noexcept {
       if (!backend_.is_point_complete(pool_.lane(m.clock->lane()).stream, m.cursor)) return false;
     }
   } catch (const std::exception& e) {
-    if (!is_over_after(e)) {
+    slot_type& origin = pool_.lane(m.clock->lane());
+    if (!is_over_after(e) && !is_waited_out(origin, m.cursor)) {
       if constexpr (!points) aligner_.record_again(m);
       return false;
     }
-    aligner_.keep_failure(pool_.lane(m.clock->lane()), m.cursor);
+    aligner_.keep_failure(origin, m.cursor);
   }
   aligner_.note_complete(m);
   return true;
@@ -211,7 +209,7 @@ template <event_stream_backend B, class T>
 bool multi_stream<B, T>::is_over_after(const std::exception& e) noexcept {
   log_error(e.what());
   const bool tells_of_the_work = dynamic_cast<const execution_error*>(&e) != nullptr;
-  return (tells_of_the_work && aligner_.is_over_if_it_throws()) || is_ending_.load(std::memory_order_relaxed);
+  return tells_of_the_work && aligner_.is_over_if_it_throws();
 }
 
 template <event_stream_backend B, class T>
@@ -231,16 +229,28 @@ void multi_stream<B, T>::retire(detail::retired object, const detail::point& aft
   retired_.fetch_add(1, std::memory_order_relaxed);  // a statistic
   if (!detail::is_foreign(after.lane)) return retire_on(pool_.lane(after.lane), std::move(object));
   void* gate = nullptr;
-  if (auto event = aligner_.foreign_event(after.lane)) {
-    auto kept = std::make_unique<foreign_gate>(std::move(event));
-    gate = reinterpret_cast<char*>(kept.release()) + 1;
+  try {
+    if (auto event = aligner_.foreign_event(after.lane))
+      gate = tagged(std::make_unique<foreign_gate>(std::move(event)));
+    retirer_.add(after.lane, gate, std::move(object));
+  } catch (const std::exception& e) {
+    strand(gate, std::move(object), e.what());
   }
-  retirer_.add(after.lane, gate, std::move(object));
+}
+
+// Without memory nobody can tell when: it waits for the end of all work.
+template <event_stream_backend B, class T>
+void multi_stream<B, T>::strand(void* gate, detail::retired object, const char* why) noexcept {
+  if (gate != nullptr) forget(gate);
+  log_error(why);
+  const std::scoped_lock lock(stranded_mutex_);
+  stranded_.push_back(std::move(object));
 }
 
 template <event_stream_backend B, class T>
 alignment multi_stream<B, T>::analyse(stream_id id, std::span<const binding> bindings) const {
   expect_outside_guards("analyse()");
+  detail::end_routine_inside();
   end_routines();
   const slot_type* s = pool_.find(id);
   detail::stamp* known = nullptr;
@@ -321,9 +331,15 @@ bool multi_stream<B, T>::forget_synced() noexcept
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::host_wait(slot_type& s, std::uint64_t cursor) {
-  wait_until_over(s, cursor);
+  try {
+    wait_until_over(s, cursor);
+  } catch (...) {
+    if (s.has_failed.load(std::memory_order_acquire))
+      (void)aligner_.take_failure(s, cursor);  // told just now
+    throw;
+  }
   if (s.has_failed.load(std::memory_order_acquire))
-    aligner_.tell_failure(s, cursor);  // pairs with keep_failure()
+    aligner_.tell_failure(s, cursor);  // pairs with keep_failure(), as above
 }
 
 template <event_stream_backend B, class T>
@@ -362,16 +378,21 @@ void multi_stream<B, T>::wait_until_over(slot_type& s, std::uint64_t cursor) {
 
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcept {
-  for (detail::backoff pause;; pause.pause()) {
+  detail::backoff pause;
+  constexpr unsigned patience = 4096;  // with what may never end: about a second
+  for (unsigned tries = 0;; pause.pause()) {
     try {
       return wait_until_over(s, cursor);
     } catch (const std::bad_alloc&) {
       continue;  // until there is memory
-    } catch (const execution_error& e) {
-      log_error(e.what());
-      if (aligner_.is_over_if_it_throws()) return aligner_.keep_failure(s, cursor);
     } catch (const std::exception& e) {
-      return log_error(e.what());
+      if (tries == 0) log_error(e.what());
+      const bool tells_of_the_work = dynamic_cast<const execution_error*>(&e) != nullptr;
+      if (tells_of_the_work && aligner_.is_over_if_it_throws()) return aligner_.keep_failure(s, cursor, true);
+      if constexpr (requires { backend_.failure(); }) {
+        if (backend_.failure()) return;
+      }
+      if (++tries == patience) return;
     }
   }
 }
@@ -410,6 +431,7 @@ void multi_stream<B, T>::wait(const resource& r) {
 template <event_stream_backend B, class T>
 void multi_stream<B, T>::wait(detail::resource_state& r) {
   expect_outside_guards("wait()");
+  detail::end_routine_inside();
   const detail::stamp_arena* owner = r.owner.load(std::memory_order_acquire);
   if (owner == nullptr) return;
   if (owner != arena_.get()) detail::throw_not_ours(r);
@@ -594,7 +616,7 @@ std::uint64_t multi_stream<B, T>::admit(std::span<const binding> bindings) {
         wait_until_over(s, oldest->cursor);
       } catch (const execution_error& e) {
         log_error(e.what());  // the room is free all the same
-        aligner_.keep_failure(s, oldest->cursor);
+        aligner_.keep_failure(s, oldest->cursor, true);
       }
     }
     in_flight_->done(*oldest);

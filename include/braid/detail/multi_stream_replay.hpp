@@ -17,6 +17,7 @@ template <event_stream_backend B, class T>
 template <class HandOver>
 void multi_stream<B, T>::replay(const detail::replay_plan& plan, std::uint64_t times, HandOver hand_over) {
   expect_outside_guards("replay()");
+  detail::end_routine_inside();
   if (closed_.load(std::memory_order_acquire)) throw_closed();
   if (plan.parts.empty() || times == 0) return;
   const std::uint64_t bytes = in_flight_ ? admit(plan.resources) : 0;

@@ -361,13 +361,7 @@ submission basic_runtime<B>::copy_between(basic_runtime& other, bytes_written ta
   } catch (...) {
     // Nobody who writes to the source would wait for the copy: it is over before the guard lets them. (Where
     // bodies are the work the copy waits for the guard.)
-    if constexpr (detail::enqueueing_backend<B>) {
-      try {
-        engine_->wait(lane, op.cursor());
-      } catch (const std::exception&) {
-        // a device that cannot be asked will not say more
-      }
-    }
+    if constexpr (detail::enqueueing_backend<B>) engine_->wait_surely(lane, op.cursor());
     throw;
   }
   return {link_, op};

@@ -451,6 +451,7 @@ void basic_runtime<B>::end_now(const given_now& op) noexcept
 
 template <runtime_backend B>
 bool basic_runtime<B>::is_over(detail::op_point op) {
+  expect_process();
   return engine_->is_over(op.lane(), op.cursor());
 }
 
@@ -703,9 +704,8 @@ detail::block* basic_runtime<B>::take_stage(detail::lane_id lane, std::uint64_t 
     open_reads_.wait();
     taken = staging_->take_idle(lane, bytes, is_complete);
     if (taken != nullptr) break;
-    // A stage has an owner for the time of one read or write only: where those of others leave no room under
-    // the limit, they come back.
-    if (before.live_blocks != 0 && bytes <= before.limit && bytes > before.limit - before.reserved) continue;
+    // A stage has an owner for the time of one read or write only: those of others come back.
+    if (before.live_blocks != 0 && bytes <= before.limit) continue;
     expect_device();
     throw out_of_memory(bytes, "staging", staging_->usage(), staging_->last_error());
   }

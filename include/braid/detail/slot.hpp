@@ -159,6 +159,7 @@ struct slot final : open_op {
   std::exception_ptr failure;            // of the op at `failed_at`, for who waits next
   std::uint64_t failed_at = 0;
   std::atomic<bool> has_failed{false};
+  std::atomic<std::uint64_t> waited_out{0};  // up to here the engine's end has waited
 
   // ---- Raised by any thread.
   alignas(64) std::atomic<std::uint64_t> completed{0};
