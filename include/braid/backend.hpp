@@ -31,11 +31,12 @@ concept event_stream_backend =
 ///   b.create_stream(id)       in place of create_stream(), where the id matters
 ///   b.flush_again(s, e)       as flush(s), with an event of the same stream that nobody refers to any more
 ///   b.wait_events(s, span of const event*)    all waits of an op in one call, in place of several
-///   B::asks_as_dearly_as_it_waits    wait_event() costs no more than is_complete(), which is not used to
-///   save one B::events_fail_with_the_device, b.failure()    an event has failed only if failure() is not
-///   null; if it is, a
-///                                    call that threw has told nothing. Else who throws says that the work is
-///                                    over
+///   B::asks_as_dearly_as_it_waits    wait_event() costs no more than is_complete(), which is not used then
+///   B::events_fail_with_the_device, b.failure()    an event has failed only if failure() is not null: if it
+///       is, a question that threw has told nothing. Else one that throws execution_error says that the work
+///       is over
+///   b.wait_stream(s)          blocks the host until all is over that s was given; for where no event can be
+///       recorded
 ///   b.note_over(s, cursor)    this op of the stream, and all before it, are over
 
 /// A backend that can make a stream wait for one op of another, without an event. It may offer more:

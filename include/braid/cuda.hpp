@@ -247,6 +247,8 @@ class backend {
       expect_or_lost("cuStreamWaitEvent", code);
   }
   void wait_event_sync(const event& e);
+  /// Blocks until all is over that the stream was given so far. Needs no event.
+  void wait_stream(const stream& s);
   bool is_complete(const event& e);
 
   // Of others.

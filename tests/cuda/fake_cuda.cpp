@@ -28,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -48,12 +49,13 @@ std::atomic<int> calls_in_child{0};
 class fault {
  public:
   /// Whether the one before has been told.
-  bool set(const char* call, int skip, int code) {
+  bool set(const char* call, int skip, int code, bool is_kept) {
     const std::scoped_lock lock(mutex_);
-    const bool was_told = !call_.empty() && !is_set_;
+    const bool was_told = std::exchange(is_told_, false);
     call_ = call != nullptr ? call : "";
     skip_ = skip;
     code_ = static_cast<CUresult>(code);
+    is_kept_ = is_kept;
     is_set_ = !call_.empty();
     return was_told;
   }
@@ -61,13 +63,16 @@ class fault {
     if (!is_set_) return CUDA_SUCCESS;
     const std::scoped_lock lock(mutex_);
     if (!is_set_ || call != call_ || skip_-- > 0) return CUDA_SUCCESS;
-    is_set_ = false;
+    is_set_ = is_kept_;
+    is_told_ = true;
     return code_;
   }
 
  private:
   std::mutex mutex_;
   std::atomic<bool> is_set_{false};
+  bool is_kept_ = false;
+  bool is_told_ = false;
   std::string call_;
   int skip_ = 0;
   CUresult code_ = CUDA_SUCCESS;
@@ -435,7 +440,11 @@ void fake_cuda_peers(bool yes) {
 /// The call of that name, without a version, gives this code once, after `skip` more that do not. Null: none
 /// does. Whether the one that was set before has come.
 bool fake_cuda_fail(const char* call, int skip, int code) {
-  return next_fault.set(call, skip, code);
+  return next_fault.set(call, skip, code, false);
+}
+/// Likewise, and all calls of that name after it.
+bool fake_cuda_keep_failing(const char* call, int skip, int code) {
+  return next_fault.set(call, skip, code, true);
 }
 /// Calls of the driver in this process, if it is a child of one that used it before.
 int fake_cuda_calls_in_child() {

@@ -330,10 +330,13 @@ TEST(cuda_faults, a_loss_that_a_copy_is_the_first_to_learn_of_leaves_the_other_r
 // Whatever call fails: who writes to the source next does not disturb a copy that was given.
 TEST(cuda_faults, a_copy_whose_source_cannot_be_told_of_it_is_over_when_that_is_thrown) {
   if (!is_imitated()) GTEST_SKIP() << "the imitated driver only: it fails when it is told to";
-  auto* const fail = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  auto* const once = driver_function<bool(const char*, int, int)>("fake_cuda_fail");
+  auto* const from_then_on = driver_function<bool(const char*, int, int)>("fake_cuda_keep_failing");
   constexpr int out_of_memory = 2;
   int late = 0;  // the copy was made, and an error was thrown
-  for (const char* const call : {"cuEventCreate", "cuEventRecord"}) {
+  for (const auto& [call, fail] :
+       {std::pair("cuEventCreate", once), std::pair("cuEventRecord", once),
+        std::pair("cuEventCreate", from_then_on), std::pair("cuEventRecord", from_then_on)}) {
     bool is_thrown = true;
     for (int skip = 0; is_thrown; ++skip) {
       is_thrown = false;
@@ -362,7 +365,7 @@ TEST(cuda_faults, a_copy_whose_source_cannot_be_told_of_it_is_over_when_that_is_
       late += is_thrown && got == constant(64, 1) ? 1 : 0;
     }
   }
-  EXPECT_EQ(late, 2);
+  EXPECT_EQ(late, 4);
 }
 
 TEST(cuda_lost_device_DeathTest, ops_whose_labels_are_not_kept_are_counted) {

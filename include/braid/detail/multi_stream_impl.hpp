@@ -382,8 +382,15 @@ void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcep
   constexpr unsigned patience = 4096;  // with what may never end: about a second
   for (unsigned tries = 0;; pause.pause()) {
     try {
+      if constexpr (requires { backend_.wait_stream(s.stream); }) {
+        if (tries % 2 != 0) {  // no event could be recorded, perhaps
+          backend_.wait_stream(s.stream);
+          return s.raise_completed(cursor);
+        }
+      }
       return wait_until_over(s, cursor);
     } catch (const std::bad_alloc&) {
+      ++tries;
       continue;  // until there is memory
     } catch (const std::exception& e) {
       if (tries == 0) log_error(e.what());

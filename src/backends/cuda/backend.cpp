@@ -131,6 +131,14 @@ void backend::wait_event_sync(const event& e) {
   if (e.home_ != nullptr) e.home_->ops.note_complete(e.covers());
 }
 
+void backend::wait_stream(const stream& s) {
+  if (const auto why = state_->failure()) std::rethrow_exception(why);
+  const detail::current_context current(s.state_->native_context());
+  const detail::relaxed_capture relaxed;
+  const CUresult code = state_->cu().cuStreamSynchronize(s.hot_->native);
+  if (code != CUDA_ERROR_DEINITIALIZED) state_->expect_answer("cuStreamSynchronize", code);
+}
+
 bool backend::is_complete(const event& e) {
   if (const auto why = state_->failure()) std::rethrow_exception(why);
   const detail::relaxed_capture relaxed;
