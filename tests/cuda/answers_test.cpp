@@ -393,17 +393,16 @@ TEST(cuda_lost_device_DeathTest, with_any_code_nothing_hangs) {
         const auto rt = make();
         auto x = rt->make_buffer<int>(64, zeroed, "x");
         rt->synchronize();
-        const pinned_ints flag({0});
-        rt->submit(stream_id{1}, "the culprit", read_write(x), [&](native on, std::span<int>) {
-          test::hold(on, reinterpret_cast<const std::uint32_t*>(flag.data()));
-        });
+        static std::uint32_t flag = 0;  // what was given to the stream runs on here
+        rt->submit(stream_id{1}, "the culprit", read_write(x),
+                   [](native on, std::span<int>) { test::hold(on, &flag); });
         auto held = rt->read(x);
         rt->retire(std::make_shared<int>(1), stream_id{1});
         driver_function<void(int)>("fake_cuda_lose_as")(code);
         text = text_of_loss([&] { rt->synchronize(); });
         const std::string of_read = text_of_loss([&] { (void)held.get(); });
         if (of_read != text) text += ", but of the read: " + of_read;
-        std::atomic_ref<int>(flag[0]).store(1);  // what is left of it here goes with the stream
+        std::atomic_ref<std::uint32_t>(flag).store(1);
       }
       std::fprintf(stderr, "%s\n", text.c_str());
       std::_Exit(0);

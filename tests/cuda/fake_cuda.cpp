@@ -391,7 +391,8 @@ CUresult allocate(CUdeviceptr* made, std::size_t bytes) {
   *made = 0;
   if (!is_context(current)) return CUDA_ERROR_INVALID_CONTEXT;
   if (status() != CUDA_SUCCESS) return status();
-  void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, bytes);
+  const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+  void* data = bytes > (std::size_t{1} << 32) ? nullptr : std::aligned_alloc(4096, whole);
   if (data == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   memory.add(data, bytes, CU_MEMORYTYPE_DEVICE);
   *made = reinterpret_cast<CUdeviceptr>(data);

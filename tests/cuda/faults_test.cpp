@@ -80,6 +80,7 @@ TEST(cuda_faults, a_forked_child_is_told_so) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0) << "the number of the call";
   EXPECT_EQ(pending.get(), constant(64, 1));
+  EXPECT_EQ(held.get(), constant(64, 0));
 }
 
 TEST(cuda_faults, memory_that_is_refused_is_told_with_the_call_and_its_error) {
