@@ -87,6 +87,11 @@ inline runtime_options complete(runtime_options o) {
   return o;
 }
 
+/// x + y, which begins again at the other end: programs that go on for long get there.
+constexpr int sum_of(int x, int y) {
+  return static_cast<int>(static_cast<unsigned>(x) + static_cast<unsigned>(y));
+}
+
 /// The ops of backends whose bodies are the work.
 template <class Runtime>
 struct host_ops {
@@ -108,13 +113,13 @@ struct host_ops {
   }
   static submission increment(runtime& rt, const ints& x, where at = {}) {
     return give(rt, at, "increment", read_write(x), [](std::span<int> all) {
-      for (int& each : all) ++each;
+      for (int& each : all) each = sum_of(each, 1);
     });
   }
   /// to += from
   static submission add(runtime& rt, const ints& to, const ints& from, where at = {}) {
     return give(rt, at, "add", read_write(to), read(from), [](std::span<int> x, std::span<const int> y) {
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = sum_of(x[i], y[i]);
     });
   }
   /// to = from
@@ -136,7 +141,7 @@ struct host_ops {
     return give(rt, at, "add through scratch", read_write(x), scratch<int>(std::max(x.size(), more)),
                 [value](std::span<int> to, std::span<int> from) {
                   std::ranges::fill(from, value);
-                  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+                  for (std::size_t i = 0; i < to.size(); ++i) to[i] = sum_of(to[i], from[i]);
                 });
   }
   /// An op on `to` whose body throws std::runtime_error(`text`).

@@ -38,7 +38,8 @@ void increment(stream on, int* x, std::size_t n) {
 }
 void add(stream on, int* to, const int* from, std::size_t n) {
   launch(on, [=] {
-    for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+    for (std::size_t i = 0; i < n; ++i)
+      to[i] = static_cast<int>(static_cast<unsigned>(to[i]) + static_cast<unsigned>(from[i]));
   });
 }
 void assign(stream on, int* to, const int* from, std::size_t n) {

@@ -149,7 +149,7 @@ class walker {
       case 4:
         F::increment(rt_, slice, anywhere());
         if (is_poisoned(model)) poison(model);
-        for (cell& c : model) ++c.value;
+        for (cell& c : model) c.value = sum_of(c.value, 1);
         break;
       case 5:
       case 6: {
@@ -158,9 +158,7 @@ class walker {
         const auto from = cells(b, {0, count});
         F::add(rt_, slice.slice(0, count), b.data.slice(0, count), anywhere());
         if (is_poisoned(to) || is_poisoned(from)) poison(to);
-        for (std::size_t j = 0; j < count; ++j)
-          to[j].value =
-              static_cast<int>(static_cast<unsigned>(to[j].value) + static_cast<unsigned>(from[j].value));
+        for (std::size_t j = 0; j < count; ++j) to[j].value = sum_of(to[j].value, from[j].value);
         break;
       }
       case 7: {
@@ -215,8 +213,7 @@ class walker {
       default:
         F::add_through_scratch(rt_, slice, value, some_size(), anywhere());
         if (is_poisoned(model)) poison(model);
-        for (cell& c : model)
-          c.value = static_cast<int>(static_cast<unsigned>(c.value) + static_cast<unsigned>(value));
+        for (cell& c : model) c.value = sum_of(c.value, value);
         break;
     }
   }
