@@ -380,7 +380,8 @@ template <event_stream_backend B, class T>
 void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcept {
   detail::backoff pause;
   constexpr unsigned patience = 4096;  // with what may never end: about a second
-  for (unsigned tries = 0;; pause.pause()) {
+  unsigned refused = 0;
+  for (unsigned tries = 0;; ++tries, pause.pause()) {
     try {
       if constexpr (requires { backend_.wait_stream(s.stream); }) {
         if (tries % 2 != 0) {  // no event could be recorded, perhaps
@@ -390,16 +391,15 @@ void multi_stream<B, T>::wait_surely(slot_type& s, std::uint64_t cursor) noexcep
       }
       return wait_until_over(s, cursor);
     } catch (const std::bad_alloc&) {
-      ++tries;
       continue;  // until there is memory
     } catch (const std::exception& e) {
-      if (tries == 0) log_error(e.what());
+      if (refused == 0) log_error(e.what());
       const bool tells_of_the_work = dynamic_cast<const execution_error*>(&e) != nullptr;
       if (tells_of_the_work && aligner_.is_over_if_it_throws()) return aligner_.keep_failure(s, cursor, true);
       if constexpr (requires { backend_.failure(); }) {
         if (backend_.failure()) return;
       }
-      if (++tries == patience) return;
+      if (++refused == patience) return;
     }
   }
 }
